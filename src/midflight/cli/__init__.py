@@ -1,0 +1,71 @@
+"""The command line, one file a command; each is imported when it is called.
+
+Exit codes: 0 = done; 1 = an evaluation failed or has items without a score; 2 = bad input; 130 = stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+
+from midflight.errors import MidflightError
+
+app = typer.Typer(
+    name="midflight",
+    help="Evaluates language models while they train.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _register() -> None:
+    from midflight.cli.catalog import catalog
+    from midflight.cli.demo import demo
+    from midflight.cli.eval import evaluate
+    from midflight.cli.plot import plot
+    from midflight.cli.runs import runs
+    from midflight.cli.schema import schema
+    from midflight.cli.show import show
+    from midflight.cli.watch import watch
+
+    commands: dict[str, Any] = {
+        "eval": evaluate, "watch": watch, "runs": runs, "show": show, "plot": plot, "catalog": catalog, "demo": demo,
+        "schema": schema,
+    }  # fmt: skip
+    for name, function in commands.items():
+        app.command(name)(function)
+
+
+_register()
+
+
+def main() -> None:
+    """Runs a command; what goes wrong is one line on standard error, never a traceback."""
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except MidflightError as error:
+        _fail(str(error))
+    except typer.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        print("midflight: stopped; the same command goes on where it stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        usage = getattr(error, "format_message", None)
+        if usage is None:
+            raise
+        _fail(usage())
+
+
+def _fail(message: str) -> None:
+    print(f"midflight: {message}", file=sys.stderr)
+    sys.exit(2)

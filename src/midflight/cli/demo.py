@@ -1,0 +1,23 @@
+"""`midflight demo`: a real training run, evaluated in flight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for store, picture and reports.")] = Path(
+        "midflight-demo"
+    ),
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=10, help="Seeds of each strategy.")] = 2,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="GRPO steps of each run. Default: what fits.")
+    ] = None,
+) -> int:
+    """Train a small model with GRPO under two strategies, evaluate it in flight, and show how it did (4 minutes)."""
+    from midflight.demo import run_demo
+
+    return run_demo(out, seeds=seeds, steps=steps)

@@ -1,0 +1,37 @@
+"""`midflight plot`: curves of one or several runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from midflight.cli._options import StoreOption
+
+
+def plot(
+    runs: Annotated[list[str], typer.Argument(help="Numbers, names or project/names of runs.")],
+    metric: Annotated[
+        list[str], typer.Option("--metric", "-m", help="Metric, task/metric, or training series; repeat it.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File: .png, .svg or .pdf.")],
+    slice_: Annotated[str, typer.Option("--slice", help="Slice of the items, e.g. subject=algebra.")] = "",
+    x: Annotated[str, typer.Option("--x", help="step, epoch or tokens.")] = "step",
+    store: StoreOption = None,
+) -> int:
+    """Draw metrics over training, with interval bands; several runs in one picture."""
+    from midflight.cli._options import existing_store, find_run
+    from midflight.errors import ConfigError
+    from midflight.show.panels import panels_of
+    from midflight.show.plot import draw
+    from midflight.show.tables import console
+
+    if x not in ("step", "epoch", "tokens"):
+        raise ConfigError("--x", got=x, allowed="step, epoch or tokens")
+    opened = existing_store(store)
+    chosen = [find_run(opened, name) for name in runs]
+    panels = [panel for key in metric for panel in panels_of(opened, chosen, key, slice_)]
+    draw(panels, out, x)  # type: ignore[arg-type]
+    console(stderr=True).print(f"midflight: {out}: {len(panels)} panels, {len(chosen)} runs", markup=False)
+    return 0

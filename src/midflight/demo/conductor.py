@@ -1,0 +1,124 @@
+"""Starts the trainings, shows how they go, and tells the story when they are done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from midflight.demo.story import tell_story
+from midflight.demo.training import PROJECT, STRATEGIES, warm_up
+from midflight.errors import ConfigError, EvaluationError, missing_extra
+from midflight.show.lines import duration, report_line
+from midflight.show.tables import console
+from midflight.store import Store, open_store
+
+BUDGET_S = 225.0
+"""Seconds that warm-up and training may take: four minutes, less what the story takes."""
+
+STEPS = 80
+MARKER = "midflight.db"
+
+
+def run_demo(out: Path, seeds: int = 2, steps: int | None = None) -> int:
+    """Trains, evaluates and shows; 0 if all went well.
+
+    Args:
+        out: Folder for store, picture and reports; what an earlier demo left in it is replaced.
+        seeds: Runs of each strategy; fewer if they do not fit into four minutes.
+        steps: GRPO steps of each run.
+
+    Raises:
+        ConfigError: If the folder holds something that is not the demo's.
+        MissingExtraError: If a package that it needs is not installed.
+        EvaluationError: If a training process fails.
+    """
+    _check_packages()
+    began = time.time()
+    _fresh(out)
+    screen = console()
+    count = steps or STEPS
+    screen.print(f"midflight demo: {' and '.join(STRATEGIES)} turns of arithmetic, up to {seeds} seeds each,"
+                 f" {count} GRPO steps; everything goes to {out}/", markup=False)  # fmt: skip
+    with _bars(screen) as bars:
+        row = bars.add_task("warm-up", total=None)
+        warm_up(out, lambda done, total: bars.update(row, completed=done, total=total))
+        _train(out, seeds, count, began, screen, bars)
+    store = open_store(str(out / MARKER), create=False)
+    tell_story(store, out, screen)
+    screen.print(f"midflight demo: done in {duration(time.time() - began)}", markup=False)
+    return 0
+
+
+def _check_packages() -> None:
+    try:
+        import matplotlib  # noqa: F401
+        import torch  # noqa: F401
+        import trl  # noqa: F401
+    except ImportError as error:
+        raise missing_extra("the demo", "demo", error) from None
+
+
+def _fresh(out: Path) -> None:
+    """An empty folder; only a folder that a demo has filled is emptied."""
+    if out.exists() and any(out.iterdir()):
+        if not (out / MARKER).is_file():
+            raise ConfigError(f"--out {out}: the folder holds something else", allowed="a new or empty folder")
+        shutil.rmtree(out)
+    out.mkdir(parents=True, exist_ok=True)
+    open_store(str(out / MARKER)).close()
+
+
+def _bars(screen: Console) -> Progress:
+    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                    console=screen, transient=True, disable=not screen.is_terminal)  # fmt: skip
+
+
+def _train(out: Path, seeds: int, steps: int, began: float, screen: Console, bars: Progress) -> None:
+    """All strategies at once, a process each; their evaluations are shown as they come in."""
+    processes = {strategy: _start(out, strategy, seeds, steps, began + BUDGET_S) for strategy in STRATEGIES}
+    store = open_store(str(out / MARKER))
+    shown: set[str] = set()
+    rows: dict[int, object] = {}
+    try:
+        while any(process.poll() is None for process in processes.values()):
+            time.sleep(0.5)
+            _show_news(store, shown, rows, steps, screen, bars)
+        _show_news(store, shown, rows, steps, screen, bars)
+    finally:
+        for process in processes.values():
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    for strategy, process in processes.items():
+        if process.returncode:
+            tail = (out / f"{strategy}.log").read_text(errors="replace").strip().splitlines()[-3:]
+            raise EvaluationError(f"training {strategy} ended with exit code {process.returncode}",
+                                  hint=f"{out}/{strategy}.log ends with: {' | '.join(tail)}")  # fmt: skip
+
+
+def _start(out: Path, strategy: str, seeds: int, steps: int, deadline: float) -> subprocess.Popen[bytes]:
+    arguments: Sequence[object] = (out, strategy, seeds, steps, deadline)
+    with (out / f"{strategy}.log").open("wb") as log:
+        return subprocess.Popen([sys.executable, "-m", "midflight.demo.training", *map(str, arguments)],
+                                stdout=log, stderr=log, env={**os.environ, "HF_HUB_OFFLINE": "1"})  # fmt: skip
+
+
+def _show_news(
+    store: Store, shown: set[str], rows: dict[int, object], steps: int, screen: Console, bars: Progress
+) -> None:
+    for run in reversed(store.runs(PROJECT)):
+        row = rows.setdefault(run.id, bars.add_task(run.name, total=steps) if run.id not in rows else None)
+        heads = [head.step for head in store.heads(run.id)]
+        bars.update(row, completed=max(heads, default=0))  # type: ignore[arg-type]
+        for report in store.reports(run.id, "sums"):
+            if report.id not in shown:
+                shown.add(report.id)
+                bars.console.print(report_line(report), markup=False, soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Evaluation for trainers that own their loop, one file a trainer."""

@@ -1,0 +1,334 @@
+"""The table of contents: how one task on one set of weights becomes a report.
+
+task ──► engine ──► metric ──► estimate ──► store
+items    outputs    scores     value±se     report
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from midflight import environ
+from midflight.engines.base import BaseEngine
+from midflight.errors import CapabilityError, ConfigError, EngineDiedError, EngineError, shorten
+from midflight.estimate import estimate_all
+from midflight.metrics import ALWAYS, BaseMetric, check_class, load_metrics, score_all
+from midflight.records import SCORED, Cost, EvalReport, Item, Output, Progress, Request, Sample, Score
+from midflight.run import Run
+from midflight.tasks import Task, load_task
+
+COMMIT_S = 0.5
+"""Seconds of outputs that a crash may cost."""
+
+Watch = Callable[[str, int, int], None]
+"""Told a task's name, how many requests are answered, and how many there are so far."""
+
+
+def evaluate_checkpoint(
+    task: str | Task,
+    engine: BaseEngine,
+    *,
+    run: Run | None = None,
+    progress: Progress = Progress(),  # noqa: B008 - frozen
+    seed: int = 0,
+    level: float = 0.95,
+    registered: Mapping[str, type[BaseMetric]] = {},
+    watch: Watch | None = None,
+) -> EvalReport:
+    """Evaluates the engine's current weights on a task; what was evaluated before is read from the store.
+
+    Args:
+        task: A task, or what `load_task` makes one of.
+        engine: What answers.
+        run: Where results belong; None = nothing is stored.
+        progress: Where training stands.
+        seed: Seed of sampling and bootstrap.
+        level: Confidence level.
+        registered: Metrics of the user's by name; those that the task does not name are added to it.
+        watch: Told of progress.
+
+    Returns:
+        The report. Its status is `failed` if the engine died: what it answered before is in it and is kept.
+
+    Raises:
+        ConfigError: If task or metrics are not right.
+        CapabilityError: If the engine cannot do what the task asks; nothing has run then.
+    """
+    plan = _plan(load_task(task), engine, progress, seed, registered)
+    with _sitting(plan, run) as sitting:
+        if sitting.done is not None:
+            return sitting.done
+        outputs, failure = _answers(plan, engine, sitting, watch)
+        samples = _samples(plan, outputs)
+        scores = score_all(plan.metrics, samples)
+        cost = _cost(sitting, outputs)
+        estimates = estimate_all(plan.metrics, samples, scores, cost, level=level, seed=seed, skip=plan.skip)
+        report = EvalReport(
+            id=sitting.id, task=plan.task.name, task_fingerprint=plan.fingerprint, fingerprint_parts=plan.parts,
+            engine=plan.engine, weights=plan.weights, status=_status(samples, scores, failure), progress=progress,
+            estimates=estimates, cost=cost, seed=seed, started_at=sitting.started_at,
+            run=run.name if run else "", project=run.project if run else "",
+            errors=_errors(samples, scores, failure), software=environ.software(),
+        )  # fmt: skip
+        sitting.finish(report, scores)
+    return report
+
+
+def evaluate_lm(engine: BaseEngine, task: str | Task, **options: object) -> EvalReport:
+    """Evaluates a language model: generation, multiple choice or likelihood.
+
+    Args:
+        engine: A language model.
+        task: A task that asks for text or likelihoods.
+        options: For `evaluate_checkpoint`.
+
+    Raises:
+        ConfigError: If the task is for reward models.
+    """
+    loaded = load_task(task)
+    if loaded.capability == "reward":
+        raise ConfigError(f"task {loaded.name!r} ranks answers by reward", hint="use evaluate_rw")
+    return evaluate_checkpoint(loaded, engine, **options)  # type: ignore[arg-type]
+
+
+def evaluate_rw(engine: BaseEngine, task: str | Task, **options: object) -> EvalReport:
+    """Evaluates a reward model on preference pairs.
+
+    Args:
+        engine: A reward model.
+        task: A task of preference pairs.
+        options: For `evaluate_checkpoint`.
+
+    Raises:
+        ConfigError: If the task is not for reward models.
+    """
+    loaded = load_task(task)
+    if loaded.capability != "reward":
+        raise ConfigError(f"task {loaded.name!r} is for language models", hint="use evaluate_lm")
+    return evaluate_checkpoint(loaded, engine, **options)  # type: ignore[arg-type]
+
+
+# -- before anything runs --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """All that is known before the engine is asked."""
+
+    task: Task
+    metrics: list[BaseMetric]
+    skip: dict[str, str]
+    chat: bool
+    parts: dict[str, str]
+    fingerprint: str
+    engine: dict[str, object]
+    weights: str
+    progress: Progress
+    seed: int
+    asked: dict[str, dict[int, list[Request]]] = field(default_factory=dict)  # item, sample: its requests, in order
+
+    @property
+    def identity(self) -> str:
+        """What makes this evaluation the same as another: computed once, it need not be computed again."""
+        return _digest([self.fingerprint, self.engine, self.weights, self.progress.step, self.seed])
+
+
+def _plan(task: Task, engine: BaseEngine, progress: Progress, seed: int,
+          registered: Mapping[str, type[BaseMetric]]) -> _Plan:  # fmt: skip
+    engine.require(task.capability, task.name)
+    metrics = metrics_of(task, registered)
+    chat = task.uses_chat(engine.chat)
+    if chat and not engine.chat:
+        raise CapabilityError(f"task {task.name!r} needs a model with a chat template", got=engine.name)
+    lacking = {m.key: m.needs - engine.provides for m in metrics if m.needs - engine.provides}
+    parts, fingerprint = task_fingerprint(task, metrics)
+    return _Plan(
+        task=task, metrics=metrics, chat=chat, parts=parts, fingerprint=fingerprint,
+        skip={key: f"the {engine.name} engine gives no {', '.join(sorted(fields))}" for key, fields in lacking.items()},
+        engine=engine.fingerprint(), weights=engine.weights(), progress=progress, seed=seed,
+    )  # fmt: skip
+
+
+def metrics_of(task: Task, registered: Mapping[str, type[BaseMetric]] = {}) -> list[BaseMetric]:
+    """The metrics that an evaluation of a task computes: its own, the user's, and those of the cost.
+
+    Raises:
+        UnknownKeyError: If there is no such metric.
+        MetricError: If a metric needs more samples, or a grader beside it.
+    """
+    known = {**{key: check_class(key, kind) for key, kind in task.metric_classes.items()}, **registered}
+    keys = dict.fromkeys([*task.spec.metrics, *registered, *ALWAYS])
+    return load_metrics(list(keys), task.spec.samples, known)
+
+
+def task_fingerprint(task: Task, metrics: Sequence[BaseMetric]) -> tuple[dict[str, str], str]:
+    """What has to be equal for two results to be comparable, part by part and as one digest."""
+    parts = {**task.fingerprint_parts(), "grader": _digest(sorted([m.key, m.version] for m in metrics))}
+    return parts, _digest(parts)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+# -- one sitting: from the first request, or where the last sitting ended, to the report -----------------------------
+
+
+class _Sitting:
+    """Keeps what comes in, so that a crash costs half a second of it; without a run, in memory only."""
+
+    def __init__(self, plan: _Plan, run: Run | None) -> None:
+        self.run, self.started_at, self._began = run, time.time(), time.monotonic()
+        self.known: dict[str, Output] = {}
+        self.done: EvalReport | None = None
+        self.id, self._earlier_s = uuid.uuid4().hex, 0.0
+        self._uncommitted: list[Output] = []
+        self._committed_at = self._began
+        if run is not None:
+            handle = run.store.begin_evaluation(
+                run.id, run.attempt, plan.identity, plan.task.name, plan.fingerprint, plan.progress, plan.weights,
+                supersede=not run.attached,
+            )  # fmt: skip
+            self.id, self.done, self._earlier_s = handle.id, handle.done, handle.seconds
+            if self.done is None:
+                run.store.add_items(plan.fingerprint, plan.task.items)
+                answered = run.store.outputs(self.id)
+                self.known = {key: output for key, output in answered.items() if output.error is None}
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the evaluation took, over all its sittings."""
+        return self._earlier_s + time.monotonic() - self._began
+
+    def add(self, output: Output) -> None:
+        """Takes an output; the first for a request counts."""
+        if self.known.setdefault(output.request_id, output) is not output:
+            return
+        self._uncommitted.append(output)
+        if time.monotonic() - self._committed_at > COMMIT_S:
+            self.commit()
+
+    def commit(self) -> None:
+        """Makes what came in durable."""
+        if self.run is not None and self._uncommitted:
+            self.run.store.add_outputs(self.id, self._uncommitted)
+        self._uncommitted, self._committed_at = [], time.monotonic()
+
+    def finish(self, report: EvalReport, scores: Mapping[str, Sequence[Score]]) -> None:
+        """Keeps the result."""
+        if self.run is not None:
+            self.run.store.finish_evaluation(report, scores)
+
+
+@contextmanager
+def _sitting(plan: _Plan, run: Run | None) -> Iterator[_Sitting]:
+    """A sitting that can be taken up again, however it ends."""
+    sitting = _Sitting(plan, run if run is not None and run.enabled else None)
+    try:
+        yield sitting
+    except BaseException as error:
+        if sitting.run is not None:
+            sitting.commit()
+            status: Literal["cancelled", "failed"] = "cancelled" if isinstance(error, KeyboardInterrupt) else "failed"
+            sitting.run.store.pause_evaluation(sitting.id, sitting.seconds, status)
+        raise
+
+
+def _answers(plan: _Plan, engine: BaseEngine, sitting: _Sitting,
+             watch: Watch | None) -> tuple[dict[str, Output], str]:  # fmt: skip
+    """Outputs by request, and why the engine gave up: empty if it did not. One round a turn."""
+    task, items = plan.task, {item.id: item for item in plan.task.items}
+    pending = [request for item in task.items for request in task.requests(item, plan.chat, plan.seed)]
+    total = 0
+    while pending:
+        for request in pending:
+            sample = int(request.id.rsplit("/", 2)[1])
+            plan.asked.setdefault(request.item_id, {}).setdefault(sample, []).append(request)
+        total += len(pending)
+        asked = [request for request in pending if request.id not in sitting.known]
+        expected = {request.id for request in asked}
+        try:
+            for output in engine.run(asked):
+                if output.request_id not in expected:
+                    raise EngineError("the engine answered a request that it was not given", got=output.request_id)
+                sitting.add(output)
+                if watch is not None:
+                    watch(task.name, len(sitting.known), total)
+        except EngineDiedError as error:
+            sitting.commit()
+            return sitting.known, error.message
+        sitting.commit()
+        pending = [
+            after for request in pending if (after := _next(plan, items[request.item_id], request, sitting.known))
+        ]
+    return sitting.known, ""
+
+
+def _next(plan: _Plan, item: Item, request: Request, known: Mapping[str, Output]) -> Request | None:
+    """The next turn of the conversation that a request belongs to."""
+    if request.kind != "generate" or request.id not in known:
+        return None
+    asked = plan.asked[item.id][int(request.id.rsplit("/", 2)[1])]
+    return plan.task.next_request(item, request, [known[r.id] for r in asked], plan.seed)
+
+
+# -- after the last output -------------------------------------------------------------------------------------------
+
+
+def _samples(plan: _Plan, outputs: Mapping[str, Output]) -> list[list[Sample]]:
+    """The samples of each item, in the order of the items; what was not answered is `not_run`."""
+    return [
+        [
+            plan.task.sample(item, index, [outputs.get(request.id) for request in asked])
+            for index, asked in sorted(plan.asked[item.id].items())
+        ]
+        for item in plan.task.items
+    ]
+
+
+def _cost(sitting: _Sitting, outputs: Mapping[str, Output]) -> Cost:
+    share = None
+    if sitting.run is not None and not sitting.run.attached:
+        before = sitting.run.store.evaluation_seconds(sitting.run.id)
+        share = min(1.0, (before + sitting.seconds) / max(1e-9, time.time() - sitting.run.info.created))
+    return Cost(
+        seconds=sitting.seconds,
+        num_requests=len(outputs),
+        prompt_tokens=sum(output.num_prompt_tokens for output in outputs.values()),
+        output_tokens=sum(output.num_tokens for output in outputs.values()),
+        peak_memory_bytes=environ.peak_memory_bytes(),
+        train_share=share,
+    )
+
+
+def _unscored(samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]]) -> Iterator[str]:
+    """Why items have no score: each reason once an item."""
+    for group in samples:
+        lost = next((sample for sample in group if sample.state not in SCORED), None)
+        if lost is not None:
+            yield f"{lost.state}: {lost.note}"
+    lost_items = {group[0].item.id for group in samples if any(sample.state not in SCORED for sample in group)}
+    for found in scores.values():
+        for score in found:
+            if score.state not in SCORED and score.item_id not in lost_items:
+                yield f"{score.state}: {score.metric}: {score.note}"
+
+
+def _status(samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]],
+            failure: str) -> Literal["done", "partial", "failed"]:  # fmt: skip
+    if failure:
+        return "failed"
+    return "partial" if next(_unscored(samples, scores), None) is not None else "done"
+
+
+def _errors(samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]], failure: str) -> dict[str, int]:
+    counted = Counter(shorten(reason) for reason in _unscored(samples, scores))
+    return {**({shorten(failure): 1} if failure else {}), **dict(counted.most_common(10))}

@@ -1,0 +1,80 @@
+"""Numbers as people read them: a value with as many digits as its error allows, and what stands beside it."""
+
+from __future__ import annotations
+
+import math
+
+from midflight.errors import shorten
+from midflight.records import Estimate, EvalReport
+
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number in a few significant digits.
+
+    >>> [number(v) for v in (0.5, 1234567.0, None, float("nan"), 1e-9, 0.0)]
+    ['0.5', '1.235M', '–', 'nan', '1e-09', '0']
+    """
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return str(value)
+    for scale, letter in _SCALES:
+        if abs(value) >= 10 * scale or (abs(value) >= scale and scale > 1e3):
+            return f"{value / scale:.{digits}g}{letter}"
+    return f"{value:.{digits}g}"
+
+
+def with_interval(estimate: Estimate) -> str:
+    """Value and interval, rounded to what the interval can tell.
+
+    >>> from midflight.records import Estimate
+    >>> with_interval(Estimate("acc", "", 0.51234, 0.01, 0.4917, 0.5329, 0.95, 100, 100, "wilson", {"ok": 100}))
+    '0.512 [0.492, 0.533]'
+    """
+    value, low, high = estimate.value, estimate.ci_low, estimate.ci_high
+    if value is None:
+        return "–"
+    if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
+        return number(value)
+    if max(abs(low), abs(high)) >= 1e4:
+        return f"{number(value)} [{number(low)}, {number(high)}]"
+    decimals = max(0, min(6, 2 - math.floor(math.log10(high - low)) - 1))
+    return f"{value:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours.
+
+    >>> [duration(s) for s in (0.35, 42.0, 200.0, 7300.0)]
+    ['0.3 s', '42 s', '3 min 20 s', '2 h 1 min']
+    """
+    if seconds < 10:
+        return f"{math.floor(seconds * 10) / 10:g} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def leading(report: EvalReport) -> list[Estimate]:
+    """The estimates over all items that judge the model, those of its cost left out."""
+    return [e for e in report.estimates if not e.slice and not e.method.startswith("measured") and e.unit != "bytes"]
+
+
+def report_line(report: EvalReport) -> str:
+    """One line for a log: step, task, the first metric with its interval, how much of the set, how long."""
+    first = leading(report)[0]
+    missing = "" if not first.partial else f", {first.num_scored} scored"
+    where = f"{report.run}, step {report.progress.step}" if report.run else f"step {report.progress.step}"
+    text = f"midflight: {where}: {report.task}: {first.metric} {with_interval(first)} (n={first.n}{missing})"
+    share = report.cost.train_share
+    # before the first step training has taken no time that a share could be of
+    told = f", {share:.1%} of the run" if share is not None and report.progress.step else ""
+    cost = duration(report.cost.seconds) + told
+    notes = "" if report.status == "done" else f" {report.status.upper()}: " + "; ".join(
+        f"{count} × {shorten(reason, 100)}" for reason, count in list(report.errors.items())[:3]
+    )  # fmt: skip
+    return f"{text} in {cost}{notes}"

@@ -1,0 +1,155 @@
+"""Curves as pictures: evaluations with interval bands at the checkpoints really measured, training series beside them.
+
+Colours are the Okabe-Ito palette, safe for the colour-blind; line styles tell apart what shares a colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from midflight.errors import ConfigError, missing_extra
+from midflight.records import EvalReport
+from midflight.store import Overview
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+STYLES = ("-", "--", ":", "-.")
+BUCKETS = 800
+"""Buckets of a training series: more than a picture has columns of pixels for a curve."""
+
+XAxis = Literal["step", "epoch", "tokens"]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationCurve:
+    """One metric over the evaluations of a run; curves of one `group` share a colour."""
+
+    label: str
+    reports: Sequence[EvalReport]
+    metric: str
+    slice: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesCurve:
+    """One training series of a run; curves of one `group` share a colour."""
+
+    label: str
+    overview: Overview
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One picture beside others: curves over the same axes."""
+
+    title: str
+    curves: Sequence[EvaluationCurve | SeriesCurve]
+    unit: str = ""
+
+
+def draw(panels: Sequence[Panel], out: str | Path, x: XAxis = "step", title: str = "") -> None:
+    """Draws panels side by side and writes them to a file.
+
+    Args:
+        panels: What to draw.
+        out: ``.png``, ``.svg`` or ``.pdf``.
+        x: What the horizontal axis counts; training series always count steps.
+        title: Title of the whole.
+
+    Raises:
+        ConfigError: If the format is unknown or there is nothing to draw.
+        MissingExtraError: If matplotlib is not installed.
+    """
+    out = Path(out)
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError("--out", got=str(out), allowed="a file that ends in .png, .svg or .pdf")
+    if not any(panel.curves for panel in panels):
+        raise ConfigError("nothing to plot")
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing_extra("plotting", "plot", error) from None
+    columns = min(3, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(5.6 * columns, 3.9 * rows + 0.4), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    looks = _looks([(curve.group or curve.label, curve.label) for panel in panels for curve in panel.curves])
+    for index, panel in enumerate(panels):
+        _draw_panel(figure.add_subplot(rows, columns, index + 1), panel, looks, x)
+    if title:
+        figure.suptitle(title, fontsize=12)
+    try:
+        figure.savefig(out)
+    except OSError as error:
+        raise ConfigError(f"--out {out}: cannot be written: {error.strerror or error}") from None
+
+
+def _looks(curves: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """Colour and line style of each label, the same in all panels: a colour a group, a style within it.
+
+    Where there are more groups than colours, the colours come again with other styles.
+    """
+    members: dict[str, list[str]] = {}
+    for group, label in dict.fromkeys(curves):
+        members.setdefault(group, []).append(label)
+    return {
+        label: {"color": COLOURS[g % len(COLOURS)], "linestyle": STYLES[(g // len(COLOURS) + s) % len(STYLES)]}
+        for g, labels in enumerate(members.values())
+        for s, label in enumerate(labels)
+    }
+
+
+def _draw_panel(axes: Any, panel: Panel, looks: dict[str, dict[str, Any]], x: XAxis) -> None:
+    notes = []
+    for curve in panel.curves:
+        look = looks[curve.label]
+        if isinstance(curve, EvaluationCurve):
+            notes += _draw_evaluations(axes, curve, look, x)
+        else:
+            notes += _draw_series(axes, curve, look)
+    axes.set_title(panel.title, fontsize=10, loc="left")
+    axes.set_xlabel(x if any(isinstance(curve, EvaluationCurve) for curve in panel.curves) else "step", fontsize=9)
+    axes.set_ylabel(panel.unit, fontsize=9)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8, frameon=False)
+    if notes:
+        axes.annotate("; ".join(notes), (0, 0), (2, 2), "axes fraction", "offset points", fontsize=7, color="#555555")
+
+
+def _draw_evaluations(axes: Any, curve: EvaluationCurve, look: dict[str, Any], x: XAxis) -> list[str]:
+    points = [(getattr(r.progress, x), r.estimate(curve.metric, curve.slice)) for r in curve.reports]
+    drawn = [(at, e) for at, e in points if e.value is not None and math.isfinite(e.value)]
+    xs, values = [at for at, _ in drawn], [e.value for _, e in drawn]
+    axes.plot(xs, values, marker="o", markersize=3.5, linewidth=1.5, label=curve.label, **look)
+    banded = [(at, e) for at, e in drawn if e.ci_low is not None and e.ci_high is not None]
+    axes.fill_between([at for at, _ in banded], [e.ci_low for _, e in banded], [e.ci_high for _, e in banded],
+                      color=look["color"], alpha=0.15, linewidth=0)  # fmt: skip
+    partial = [(at, e.value) for at, e in drawn if e.partial]
+    if partial:
+        axes.plot([at for at, _ in partial], [v for _, v in partial], "o", markersize=7, fillstyle="none",
+                  color=look["color"])  # fmt: skip
+    missing = len(points) - len(drawn)
+    return [f"{missing} of {len(points)} without a finite value"] * bool(missing) + ["ring = items missing"] * bool(
+        partial
+    )
+
+
+def _draw_series(axes: Any, curve: SeriesCurve, look: dict[str, Any]) -> list[str]:
+    overview = curve.overview
+    axes.plot(overview.steps, overview.mean, linewidth=1.2, label=curve.label, **look)
+    axes.fill_between(overview.steps, overview.low, overview.high, color=look["color"], alpha=0.15, linewidth=0)
+    notes = []
+    if len(overview.steps) < overview.num_points:
+        notes.append(f"{overview.num_points:,} points as {len(overview.steps)} buckets, min–max shaded")
+    if overview.num_non_finite:
+        notes.append(f"{overview.num_non_finite:,} NaN or inf not drawn")
+    return notes

@@ -1,0 +1,48 @@
+"""How far an evaluation is: a bar on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+LINE_S = 10.0
+
+
+@contextmanager
+def watching(console: Console, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """A function to be told of progress: task, requests answered, requests so far.
+
+    Args:
+        console: Where to show it; standard error, so that standard output stays clean.
+        quiet: Whether to show nothing.
+    """
+    if quiet:
+        yield lambda task, done, total: None
+    elif console.is_terminal:
+        with _bars(console) as bars:
+            rows: dict[str, object] = {}
+
+            def tell(task: str, done: int, total: int) -> None:
+                row = rows.setdefault(task, bars.add_task(task, total=total) if task not in rows else None)
+                bars.update(row, completed=done, total=total)  # type: ignore[arg-type]
+
+            yield tell
+    else:
+        told = time.monotonic()
+
+        def line(task: str, done: int, total: int) -> None:
+            nonlocal told
+            if time.monotonic() - told > LINE_S:
+                told = time.monotonic()
+                console.print(f"midflight: {task}: {done} of {total} requests", markup=False)
+
+        yield line
+
+
+def _bars(console: Console) -> Progress:
+    return Progress(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                    TimeRemainingColumn(), console=console, transient=True)  # fmt: skip

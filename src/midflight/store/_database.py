@@ -1,0 +1,169 @@
+"""The SQLite file: opening, versions, transactions, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from midflight.errors import StoreError
+
+VERSION = 1
+APPLICATION_ID = 0x4D464C54  # "MFLT"
+BUSY_S = 30.0
+"""Seconds that a write waits for other writers before it gives up."""
+
+TABLES = """
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY, project TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL,
+    created REAL NOT NULL, heartbeat REAL NOT NULL, finished REAL, owner TEXT NOT NULL,
+    config TEXT NOT NULL, tags TEXT NOT NULL, environment TEXT NOT NULL, git TEXT NOT NULL,
+    lost_points INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX run_name ON run (name, project);
+CREATE TABLE attempt (
+    run INTEGER NOT NULL, number INTEGER NOT NULL, started REAL NOT NULL,
+    from_step INTEGER,  -- first step that it wrote: what earlier attempts have from there on is superseded
+    PRIMARY KEY (run, number)) WITHOUT ROWID;
+CREATE TABLE key (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE flush (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, attempt INTEGER NOT NULL, n INTEGER NOT NULL,
+    keys BLOB NOT NULL, data BLOB NOT NULL);
+CREATE INDEX flush_run ON flush (run, attempt);
+CREATE TABLE blob (id INTEGER PRIMARY KEY, sketch BLOB NOT NULL, data BLOB NOT NULL);
+CREATE TABLE chunk (
+    run INTEGER NOT NULL, key INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    n INTEGER NOT NULL, codec INTEGER NOT NULL, blob INTEGER NOT NULL,
+    PRIMARY KEY (run, key, attempt, blob)) WITHOUT ROWID;
+CREATE TABLE head (
+    run INTEGER NOT NULL, key INTEGER NOT NULL, step INTEGER NOT NULL, wall REAL NOT NULL,
+    value BLOB NOT NULL,  -- 8 bytes, little-endian: SQLite would turn NaN into NULL
+    n INTEGER NOT NULL, PRIMARY KEY (run, key)) WITHOUT ROWID;
+CREATE TABLE evaluation (
+    id TEXT PRIMARY KEY, run INTEGER NOT NULL, attempt INTEGER NOT NULL, identity TEXT NOT NULL,
+    task TEXT NOT NULL, task_fingerprint TEXT NOT NULL, step INTEGER NOT NULL, weights TEXT NOT NULL,
+    status TEXT NOT NULL, started REAL NOT NULL, seconds REAL NOT NULL DEFAULT 0, report TEXT,
+    UNIQUE (run, identity)) WITHOUT ROWID;
+CREATE INDEX evaluation_curve ON evaluation (run, task, step);
+CREATE TABLE item (
+    task_fingerprint TEXT NOT NULL, id TEXT NOT NULL, content TEXT NOT NULL,
+    PRIMARY KEY (task_fingerprint, id)) WITHOUT ROWID;
+CREATE TABLE output (
+    id INTEGER PRIMARY KEY, evaluation TEXT NOT NULL, request TEXT NOT NULL, content TEXT NOT NULL,
+    UNIQUE (evaluation, request));
+CREATE TABLE score (
+    evaluation TEXT NOT NULL, metric TEXT NOT NULL, item TEXT NOT NULL, value REAL, weight REAL NOT NULL,
+    state TEXT NOT NULL, note TEXT NOT NULL, samples TEXT NOT NULL,
+    PRIMARY KEY (evaluation, metric, item)) WITHOUT ROWID;
+"""
+
+
+class Database:
+    """One SQLite file: a connection for each thread and process, in WAL mode.
+
+    Args:
+        path: The file; made if it does not exist.
+        create: Whether it may be made.
+
+    Raises:
+        StoreError: If it cannot be opened, is no Midflight store, or was written by a newer version.
+    """
+
+    def __init__(self, path: str | Path, create: bool = True) -> None:
+        self.path = Path(path).expanduser()
+        self._local = threading.local()
+        if not create and not self.path.is_file():
+            raise StoreError(f"no store at {self.path}", hint="name it with --store or $MIDFLIGHT_STORE")
+        if not self.path.parent.is_dir():
+            raise StoreError(f"{self.path}: its folder does not exist")
+        with self.reading():
+            self._prepare(self.connection)
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """This thread's connection."""
+        local = self._local
+        if getattr(local, "pid", None) != os.getpid():  # a forked child must not use its parent's
+            connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA journal_size_limit=67108864")
+            local.connection, local.pid = connection, os.getpid()
+        found: sqlite3.Connection = local.connection
+        return found
+
+    def close(self) -> None:
+        """Closes this thread's connection."""
+        if getattr(self._local, "pid", None) == os.getpid():
+            self._local.connection.close()
+            del self._local.pid
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """This thread's connection; SQLite's errors become ours."""
+        try:
+            yield self.connection
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it or nothing."""
+        with self.reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # a full disk has rolled back by itself
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            self._create(connection)
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        if application != APPLICATION_ID:
+            raise StoreError(f"{self.path} is an SQLite file of another program", hint="choose another file")
+        if version > VERSION:
+            raise StoreError(f"{self.path}: store version", got=version, allowed=f"up to {VERSION}",
+                             hint="it was written by a newer midflight: upgrade this one")  # fmt: skip
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            connection.execute("PRAGMA page_size=16384")
+            connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # another process may have made it while we waited
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+                for statement in TABLES.split(";\n"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version={VERSION}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _explain(self, error: sqlite3.Error) -> StoreError:
+        text = str(error)
+        for symptom, what, hint in _SYMPTOMS:
+            if symptom in text:
+                return StoreError(f"{self.path}: {what} ({text})", hint=hint)
+        return StoreError(f"{self.path}: {text}")
+
+
+_SYMPTOMS = (
+    ("full", "the disk is full", "free some space; nothing that was written before is lost"),
+    ("locked", f"another process has held it for more than {BUSY_S:g} s", "see which one: fuser, lsof"),
+    ("not a database", "it is no SQLite file", "it is damaged or of another program: move it away, or name another"),
+    ("malformed", "it is damaged", "save what is left: sqlite3 FILE .recover"),
+    ("readonly", "it cannot be written to", "check the permissions of the file and its folder"),
+    ("unable to open", "it cannot be opened", "check that the folder exists and may be written to"),
+    ("disk I/O error", "the disk failed", "check the disk; network file systems do not suit SQLite"),
+)

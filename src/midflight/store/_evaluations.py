@@ -1,0 +1,145 @@
+"""Evaluations, their outputs and scores, in SQLite: each identity exactly once, whatever crashes when."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from midflight.records import EvalReport, Item, Output, Progress, Score
+from midflight.schema import report_from_json, report_to_json
+from midflight.store._database import Database
+from midflight.store._runs import began_at, visible_below
+from midflight.store.base import EvaluationHandle
+
+TEXT_LIMIT = 1 << 20
+"""Characters of an output that are kept: what a model writes is bounded."""
+
+
+class EvaluationTable:
+    """Begins, fills, ends and reads evaluations."""
+
+    database: Database
+
+    def begin_evaluation(self, run: int, attempt: int, identity: str, task: str, task_fingerprint: str,
+                         progress: Progress, weights: str, supersede: bool = True) -> EvaluationHandle:  # fmt: skip
+        """The evaluation of that identity: a new one, or the one that was begun or done before."""
+        with self.database.writing() as db:
+            row = db.execute(
+                "SELECT id, report, seconds, status FROM evaluation WHERE run = ? AND identity = ?", (run, identity)
+            ).fetchone()
+            if row is not None:
+                db.execute("UPDATE evaluation SET attempt = ? WHERE id = ?", (attempt, row[0]))
+                done = report_from_json(row[1]) if row[3] == "done" else None  # a partial one is completed
+                return EvaluationHandle(row[0], done, row[2])
+            new = uuid.uuid4().hex
+            if supersede:
+                began_at(db, run, attempt, progress.step)
+            db.execute(
+                "INSERT INTO evaluation (id, run, attempt, identity, task, task_fingerprint, step, weights, status,"
+                " started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)",
+                (new, run, attempt, identity, task, task_fingerprint, progress.step, weights, time.time()),
+            )
+        return EvaluationHandle(new)
+
+    def add_items(self, task_fingerprint: str, items: Iterable[Item]) -> None:
+        """Keeps items, once a fingerprint."""
+        with self.database.reading() as db:
+            known = db.execute("SELECT 1 FROM item WHERE task_fingerprint = ? LIMIT 1", (task_fingerprint,)).fetchone()
+        if known:
+            return
+        rows = [(task_fingerprint, item.id, _dump(item)) for item in items]
+        with self.database.writing() as db:
+            db.executemany("INSERT OR IGNORE INTO item VALUES (?, ?, ?)", rows)
+
+    def items(self, task_fingerprint: str) -> dict[str, Item]:
+        """Items by id."""
+        with self.database.reading() as db:
+            rows = db.execute("SELECT content FROM item WHERE task_fingerprint = ?", (task_fingerprint,)).fetchall()
+        items = [Item(**json.loads(content)) for (content,) in rows]
+        return {item.id: item for item in items}
+
+    def add_outputs(self, evaluation: str, outputs: Sequence[Output]) -> None:
+        """Keeps outputs as they come; durable when it returns."""
+        rows = [(evaluation, output.request_id, _dump(_bounded(output))) for output in outputs]
+        with self.database.writing() as db:
+            db.executemany(
+                "INSERT INTO output (evaluation, request, content) VALUES (?, ?, ?)"
+                " ON CONFLICT (evaluation, request) DO UPDATE SET content = excluded.content",
+                rows,
+            )
+
+    def outputs(self, evaluation: str) -> dict[str, Output]:
+        """Outputs by request id."""
+        with self.database.reading() as db:
+            rows = db.execute("SELECT content FROM output WHERE evaluation = ?", (evaluation,)).fetchall()
+        found = [Output(**json.loads(content)) for (content,) in rows]
+        return {output.request_id: output for output in found}
+
+    def finish_evaluation(self, report: EvalReport, scores: Mapping[str, Sequence[Score]]) -> None:
+        """Keeps report and scores, and ends the evaluation: at once, or not at all."""
+        rows = [
+            (
+                report.id,
+                metric,
+                score.item_id,
+                score.value,
+                score.weight,
+                score.state,
+                score.note,
+                json.dumps(score.samples),
+            )
+            for metric, found in scores.items()
+            for score in found
+        ]
+        with self.database.writing() as db:
+            db.execute(
+                "UPDATE evaluation SET status = ?, seconds = ?, report = ? WHERE id = ?",
+                (report.status, report.cost.seconds, report_to_json(report), report.id),
+            )
+            db.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def pause_evaluation(self, evaluation: str, seconds: float, status: Literal["cancelled", "failed"]) -> None:
+        """Leaves an evaluation to be resumed."""
+        with self.database.writing() as db:
+            db.execute("UPDATE evaluation SET status = ?, seconds = ? WHERE id = ?", (status, seconds, evaluation))
+
+    def scores(self, evaluation: str, metric: str) -> list[Score]:
+        """Scores of a metric, sorted by item id."""
+        with self.database.reading() as db:
+            rows = db.execute(
+                "SELECT item, metric, value, weight, state, note, samples FROM score"
+                " WHERE evaluation = ? AND metric = ? ORDER BY item",
+                (evaluation, metric),
+            ).fetchall()
+        return [Score(*row[:6], samples=tuple(json.loads(row[6]))) for row in rows]
+
+    def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
+        """Finished evaluations of a run that no later attempt superseded, by step."""
+        with self.database.reading() as db:
+            limits = visible_below(db, run)
+            rows = db.execute(
+                "SELECT attempt, step, report FROM evaluation WHERE run = ? AND report IS NOT NULL"
+                " AND (? IS NULL OR task = ?) ORDER BY step, task, started",
+                (run, task, task),
+            ).fetchall()
+        found = [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
+        newest = {(report.progress.step, report.task, report.task_fingerprint): report for report in found}
+        return list(newest.values())
+
+    def evaluation_seconds(self, run: int) -> float:
+        """Seconds that evaluations of a run took so far."""
+        with self.database.reading() as db:
+            found = db.execute("SELECT sum(seconds) FROM evaluation WHERE run = ?", (run,)).fetchone()[0]
+        return float(found or 0.0)
+
+
+def _dump(record: Any) -> str:
+    return json.dumps(dataclasses.asdict(record), ensure_ascii=True, default=str)
+
+
+def _bounded(output: Output) -> Output:
+    return output if len(output.text) <= TEXT_LIMIT else dataclasses.replace(output, text=output.text[:TEXT_LIMIT])

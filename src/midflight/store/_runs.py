@@ -1,0 +1,115 @@
+"""Runs and their attempts, in SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from midflight.store._database import Database
+from midflight.store.base import RunInfo, RunStatus
+
+_COLUMNS = "id, project, name, status, created, heartbeat, finished, config, tags, environment, git, lost_points"
+
+
+class RunTable:
+    """Adds, finds and ends runs."""
+
+    database: Database
+
+    def create_run(
+        self,
+        project: str,
+        name: str,
+        *,
+        owner: str,
+        config: Mapping[str, Any] = {},
+        tags: Sequence[str] = (),
+        environment: Mapping[str, Any] = {},
+        git: Mapping[str, str] = {},
+    ) -> RunInfo:
+        """Adds a run and its first attempt."""
+        now = time.time()
+        texts = [json.dumps(value, default=str) for value in (dict(config), list(tags), dict(environment), dict(git))]
+        with self.database.writing() as db:
+            cursor = db.execute(
+                "INSERT INTO run (project, name, status, created, heartbeat, owner, config, tags, environment, git)"
+                " VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)",
+                (project, name, now, now, owner, *texts),
+            )
+            run = cursor.lastrowid
+            db.execute("INSERT INTO attempt VALUES (?, 1, ?, NULL)", (run, now))
+        return self._run_infos("WHERE run.id = ?", (run,))[0]
+
+    def runs(self, project: str | None = None, name: str | None = None) -> list[RunInfo]:
+        """Runs, newest first."""
+        wanted = [("project", project), ("name", name)]
+        conditions = [f"{column} = ?" for column, value in wanted if value is not None]
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        return self._run_infos(where, tuple(value for _, value in wanted if value is not None))
+
+    def _run_infos(self, where: str, values: tuple[Any, ...]) -> list[RunInfo]:
+        attempts = "(SELECT count(*) FROM attempt WHERE attempt.run = run.id)"
+        with self.database.reading() as db:
+            rows = db.execute(f"SELECT {_COLUMNS}, {attempts} FROM run {where} ORDER BY run.id DESC", values).fetchall()
+        return [
+            RunInfo(
+                id=row[0], project=row[1], name=row[2], status=row[3], created=row[4], heartbeat=row[5], finished=row[6],
+                config=json.loads(row[7]), tags=json.loads(row[8]), environment=json.loads(row[9]),
+                git=json.loads(row[10]), lost_points=row[11], attempts=row[12],
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def owner(self, run: int) -> str:
+        """Who writes to a run."""
+        with self.database.reading() as db:
+            return str(db.execute("SELECT owner FROM run WHERE id = ?", (run,)).fetchone()[0])
+
+    def resume_run(self, run: int, *, owner: str) -> int:
+        """Begins another attempt at a run; its number."""
+        now = time.time()
+        with self.database.writing() as db:
+            number = int(db.execute("SELECT max(number) + 1 FROM attempt WHERE run = ?", (run,)).fetchone()[0])
+            db.execute("INSERT INTO attempt VALUES (?, ?, ?, NULL)", (run, number, now))
+            db.execute(
+                "UPDATE run SET status = 'running', owner = ?, heartbeat = ?, finished = NULL WHERE id = ?",
+                (owner, now, run),
+            )
+        return number
+
+    def beat(self, run: int) -> None:
+        """Says that the run's process is alive."""
+        with self.database.writing() as db:
+            db.execute("UPDATE run SET heartbeat = ? WHERE id = ?", (time.time(), run))
+
+    def finish_run(self, run: int, status: RunStatus, lost_points: int = 0) -> None:
+        """Ends a run."""
+        now = time.time()
+        with self.database.writing() as db:
+            db.execute(
+                "UPDATE run SET status = ?, finished = ?, heartbeat = ?, lost_points = lost_points + ? WHERE id = ?",
+                (status, now, now, lost_points, run),
+            )
+
+
+def began_at(db: sqlite3.Connection, run: int, attempt: int, step: int) -> None:
+    """Notes that an attempt wrote at a step: what earlier attempts have from there on is superseded."""
+    db.execute(
+        "UPDATE attempt SET from_step = ? WHERE run = ? AND number = ? AND (from_step IS NULL OR from_step > ?)",
+        (step, run, attempt, step),
+    )
+
+
+def visible_below(db: sqlite3.Connection, run: int) -> dict[int, float]:
+    """For each attempt the step from which on it is superseded: the lowest that any later attempt wrote at."""
+    limits: dict[int, float] = {}
+    lowest = float("inf")
+    for number, from_step in db.execute(
+        "SELECT number, from_step FROM attempt WHERE run = ? ORDER BY number DESC", (run,)
+    ).fetchall():
+        limits[number] = lowest
+        lowest = lowest if from_step is None else min(lowest, from_step)
+    return limits

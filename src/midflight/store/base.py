@@ -1,0 +1,204 @@
+"""What a store keeps and gives back, whatever is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from midflight.records import EvalReport, Item, Output, Progress, Score
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+RunStatus: TypeAlias = Literal["running", "finished", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """A run as the store knows it.
+
+    Attributes:
+        id: Number in the store.
+        project: The project.
+        name: The name; not unique: the newest one is meant.
+        status: `running` until its process says otherwise; a killed one stays `running` with an old heartbeat.
+        created: Seconds since the epoch (UTC).
+        heartbeat: When its process last wrote.
+        finished: When it ended; None while it runs.
+        attempts: How often it was started: 1, and one more for each resume.
+        config: What the user gave.
+        tags: Labels.
+        environment: Machine, process, versions.
+        git: Commit, branch, cleanliness.
+        lost_points: Points that could not be written because the store stayed unreachable.
+    """
+
+    id: int
+    project: str
+    name: str
+    status: RunStatus
+    created: float
+    heartbeat: float
+    finished: float | None = None
+    attempts: int = 1
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tags: Sequence[str] = ()
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    git: Mapping[str, str] = field(default_factory=dict)
+    lost_points: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Points of several series that were logged together.
+
+    Attributes:
+        keys: Names of the series (K).
+        steps: Step of each row (N).
+        walls: Seconds since the epoch of each row (N).
+        values: Values (K, N); NaN and ±inf are values.
+    """
+
+    keys: tuple[str, ...]
+    steps: Ints
+    walls: Floats
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A series: superseded points left out, sorted by step, the last value where a step was logged twice.
+
+    Attributes:
+        steps: Steps (N), increasing.
+        walls: Seconds since the epoch (N).
+        values: Values (N).
+    """
+
+    steps: Ints
+    walls: Floats
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A long series in few buckets; a spike of one step is still in its bucket's minimum or maximum.
+
+    Attributes:
+        steps: First step of each bucket (B).
+        low: Smallest finite value (B); NaN if the bucket has none.
+        high: Largest finite value (B).
+        mean: Mean of the finite values (B).
+        num_points: Points in the series.
+        num_non_finite: How many of them are NaN or infinite.
+    """
+
+    steps: Ints
+    low: Floats
+    high: Floats
+    mean: Floats
+    num_points: int
+    num_non_finite: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest value of a series."""
+
+    key: str
+    step: int
+    wall: float
+    value: float
+    num_points: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationHandle:
+    """An evaluation that was begun, now or before a crash.
+
+    Attributes:
+        id: Its id.
+        done: Its report, if it had come to its end already.
+        seconds: Seconds that earlier sittings took.
+    """
+
+    id: str
+    done: EvalReport | None = None
+    seconds: float = 0.0
+
+
+class Store(Protocol):
+    """Keeps runs, points, evaluations, outputs and scores. Many processes may write and read at once."""
+
+    url: str
+
+    def create_run(self, project: str, name: str, *, owner: str, config: Mapping[str, Any] = ..., tags: Sequence[str] = ...,
+                   environment: Mapping[str, Any] = ..., git: Mapping[str, str] = ...) -> RunInfo:  # fmt: skip
+        """Adds a run and its first attempt."""
+
+    def runs(self, project: str | None = None, name: str | None = None) -> list[RunInfo]:
+        """Runs, newest first."""
+
+    def owner(self, run: int) -> str:
+        """Who writes to a run."""
+
+    def resume_run(self, run: int, *, owner: str) -> int:
+        """Begins another attempt at a run; its number. What it logs supersedes later steps of the attempts before."""
+
+    def beat(self, run: int) -> None:
+        """Says that the run's process is alive."""
+
+    def finish_run(self, run: int, status: RunStatus, lost_points: int = 0) -> None:
+        """Ends a run."""
+
+    def append_points(self, run: int, attempt: int, blocks: Sequence[Block]) -> None:
+        """Adds points; all of them or, if it raises, none."""
+
+    def keys(self, run: int) -> list[str]:
+        """Names of a run's series, sorted."""
+
+    def heads(self, run: int) -> list[Head]:
+        """Newest value of each series."""
+
+    def read_points(self, run: int, key: str, low: int | None = None, high: int | None = None) -> Points:
+        """A series, or its steps from `low` to `high` inclusive."""
+
+    def read_overview(self, run: int, key: str, buckets: int) -> Overview:
+        """A series in at most so many buckets."""
+
+    def begin_evaluation(self, run: int, attempt: int, identity: str, task: str, task_fingerprint: str,
+                         progress: Progress, weights: str, supersede: bool = True) -> EvaluationHandle:  # fmt: skip
+        """The evaluation of that identity: a new one, or the one that was begun or done before.
+
+        With `supersede` a new one supersedes what earlier attempts at the run have from its step on.
+        """
+
+    def add_items(self, task_fingerprint: str, items: Iterable[Item]) -> None:
+        """Keeps items, once a fingerprint."""
+
+    def add_outputs(self, evaluation: str, outputs: Sequence[Output]) -> None:
+        """Keeps outputs as they come; durable when it returns."""
+
+    def outputs(self, evaluation: str) -> dict[str, Output]:
+        """Outputs by request id."""
+
+    def finish_evaluation(self, report: EvalReport, scores: Mapping[str, Sequence[Score]]) -> None:
+        """Keeps report and scores, and ends the evaluation: at once, or not at all."""
+
+    def pause_evaluation(self, evaluation: str, seconds: float, status: Literal["cancelled", "failed"]) -> None:
+        """Leaves an evaluation to be resumed."""
+
+    def scores(self, evaluation: str, metric: str) -> list[Score]:
+        """Scores of a metric, sorted by item id."""
+
+    def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
+        """Finished evaluations of a run that no later attempt superseded, by step."""
+
+    def evaluation_seconds(self, run: int) -> float:
+        """Seconds that evaluations of a run took so far."""
+
+    def close(self) -> None:
+        """Closes it; it opens again when it is used."""

@@ -1,0 +1,31 @@
+"""The default store: one SQLite file, safe with many processes that write and read at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from midflight.store._database import Database
+from midflight.store._evaluations import EvaluationTable
+from midflight.store._runs import RunTable
+from midflight.store._series import SeriesTable
+
+
+class SQLiteStore(RunTable, SeriesTable, EvaluationTable):
+    """Runs, points, evaluations, outputs and scores in one file.
+
+    Args:
+        path: The file; made if it does not exist.
+        create: Whether it may be made.
+
+    Raises:
+        StoreError: If it cannot be opened, is no Midflight store, or was written by a newer version.
+    """
+
+    def __init__(self, path: str | Path, create: bool = True) -> None:
+        self.database = Database(path, create)
+        self.url = f"sqlite:///{path}"
+        self._key_ids = {}
+
+    def close(self) -> None:
+        """Closes this thread's connection; it opens again when it is used."""
+        self.database.close()
