@@ -28,6 +28,9 @@ class Config(BaseModel):
         except ValidationError as error:
             raise explain(error, type(self)) from None
 
+    # as pydantic's own: a config inside another is validated with it, and its errors are explained once, from outside
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 

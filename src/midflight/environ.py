@@ -26,8 +26,18 @@ _LAUNCHERS: dict[str, tuple[str, str, str, str]] = {
     "slurm": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"),
 }
 
-_PACKAGES = ("midflight", "torch", "transformers", "trl", "accelerate", "numpy", "openai", "math-verify",
-             "reasoning-gym", "datasets")  # fmt: skip
+_PACKAGES = (
+    "midflight",
+    "torch",
+    "transformers",
+    "trl",
+    "accelerate",
+    "numpy",
+    "openai",
+    "math-verify",
+    "reasoning-gym",
+    "datasets",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +97,15 @@ def _from_variables() -> Place:
         try:
             numbers = [int(value) for value in values]
         except ValueError:
-            raise ConfigError(f"the environment of {launcher} is broken", got=dict(zip(names, values, strict=True)),
-                              allowed="whole numbers") from None  # fmt: skip
+            raise ConfigError(
+                f"the environment of {launcher} is broken",
+                got=dict(zip(names, values, strict=True)),
+                allowed="whole numbers",
+            ) from None
         if not 0 <= numbers[0] < numbers[1]:
             raise ConfigError(f"{names[0]} must be below {names[1]}", got=tuple(numbers[:2]))
-        return Place(*numbers, launcher=launcher)
+        rank_, size_, local, node = numbers
+        return Place(rank_, size_, local, node, launcher)
     return Place()
 
 

@@ -109,9 +109,13 @@ class Evaluator:
         self.place = environ.place()
         self._check()
         self.freq_ctl = EpochStepTimeFreqCtl(
-            self.config.freq_epochs, self.config.freq_steps, self.config.freq_secs,
-            freq_tokens=self.config.freq_tokens, when=self.config.when, agree=agreement(),
-        )  # fmt: skip
+            self.config.freq_epochs,
+            self.config.freq_steps,
+            self.config.freq_secs,
+            freq_tokens=self.config.freq_tokens,
+            when=self.config.when,
+            agree=agreement(),
+        )
         self._measured: Progress | None = None
         self._resumed = False
         self._started = self._stepped = False
@@ -125,8 +129,10 @@ class Evaluator:
         if self.tasks and self.engine is None:
             raise ConfigError("tasks without an engine", hint="e.g. engine=midflight.engines.HF(model, tokenizer)")
         if self.config.async_mode or (self.config.distributed and self.place.world_size > 1):
-            raise ConfigError("async_mode and distributed evaluation over several ranks are not part of this version",
-                              hint="leave both off: rank 0 evaluates, between two steps")  # fmt: skip
+            raise ConfigError(
+                "async_mode and distributed evaluation over several ranks are not part of this version",
+                hint="leave both off: rank 0 evaluates, between two steps",
+            )
         for task in self.tasks:
             assert self.engine is not None
             self.engine.require(task.capability, task.name)
@@ -196,18 +202,24 @@ class Evaluator:
         return self._measure(progress) if self.freq_ctl.is_due(progress) else []
 
     def _catch_up(self, progress: Progress) -> None:
-        """On the first step: a loop that never called `start`, or was resumed without its state, begins just before it."""
+        """On the first step: a loop that never called `start`, or forgot its state, begins just before it."""
         if self._stepped:
             return
         self._stepped = True
         jump = progress.step - self.freq_ctl.progress.step
         if not self._started and self.config.eval_before_train:
-            logger.warning("midflight: eval_before_train needs `with Evaluator(...)` or start() before the first update;"
-                           " the first weights were not measured")  # fmt: skip
+            logger.warning(
+                "midflight: eval_before_train needs `with Evaluator(...)` or start() before the first update;"
+                " the first weights were not measured"
+            )
         if not self._resumed and jump > 1:
             if self._started:
-                logger.warning("midflight: the first step is %d: training was resumed, but the evaluator was not told;"
-                               " use load_state_dict(), or start(step=%d)", progress.step, progress.step - 1)  # fmt: skip
+                logger.warning(
+                    "midflight: the first step is %d: training was resumed, but the evaluator was not told;"
+                    " use load_state_dict(), or start(step=%d)",
+                    progress.step,
+                    progress.step - 1,
+                )
             self.freq_ctl.start_at(replace(progress, step=progress.step - 1))
 
     def finish(self) -> list[EvalReport]:
@@ -269,9 +281,14 @@ class Evaluator:
 
         def job() -> EvalReport:
             return evaluate_checkpoint(
-                task, engine, run=self.run, progress=progress, seed=self.config.seed, level=self.config.level,
+                task,
+                engine,
+                run=self.run,
+                progress=progress,
+                seed=self.config.seed,
+                level=self.config.level,
                 registered=self.registered,
-            )  # fmt: skip
+            )
 
         report = Inline().dispatch(job, engine.modules())
         self.reports.append(report)

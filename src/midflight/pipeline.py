@@ -72,12 +72,23 @@ def evaluate_checkpoint(
         cost = _cost(sitting, outputs)
         estimates = estimate_all(plan.metrics, samples, scores, cost, level=level, seed=seed, skip=plan.skip)
         report = EvalReport(
-            id=sitting.id, task=plan.task.name, task_fingerprint=plan.fingerprint, fingerprint_parts=plan.parts,
-            engine=plan.engine, weights=plan.weights, status=_status(samples, scores, failure), progress=progress,
-            estimates=estimates, cost=cost, seed=seed, started_at=sitting.started_at,
-            run=run.name if run else "", project=run.project if run else "",
-            errors=_errors(samples, scores, failure), software=environ.software(),
-        )  # fmt: skip
+            id=sitting.id,
+            task=plan.task.name,
+            task_fingerprint=plan.fingerprint,
+            fingerprint_parts=plan.parts,
+            engine=plan.engine,
+            weights=plan.weights,
+            status=_status(samples, scores, failure),
+            progress=progress,
+            estimates=estimates,
+            cost=cost,
+            seed=seed,
+            started_at=sitting.started_at,
+            run=run.name if run else "",
+            project=run.project if run else "",
+            errors=_errors(samples, scores, failure),
+            software=environ.software(),
+        )
         sitting.finish(report, scores)
     return report
 
@@ -141,8 +152,9 @@ class _Plan:
         return _digest([self.fingerprint, self.engine, self.weights, self.progress.step, self.seed])
 
 
-def _plan(task: Task, engine: BaseEngine, progress: Progress, seed: int,
-          registered: Mapping[str, type[BaseMetric]]) -> _Plan:  # fmt: skip
+def _plan(
+    task: Task, engine: BaseEngine, progress: Progress, seed: int, registered: Mapping[str, type[BaseMetric]]
+) -> _Plan:
     engine.require(task.capability, task.name)
     metrics = metrics_of(task, registered)
     chat = task.uses_chat(engine.chat)
@@ -151,10 +163,17 @@ def _plan(task: Task, engine: BaseEngine, progress: Progress, seed: int,
     lacking = {m.key: m.needs - engine.provides for m in metrics if m.needs - engine.provides}
     parts, fingerprint = task_fingerprint(task, metrics)
     return _Plan(
-        task=task, metrics=metrics, chat=chat, parts=parts, fingerprint=fingerprint,
+        task=task,
+        metrics=metrics,
+        chat=chat,
+        parts=parts,
+        fingerprint=fingerprint,
         skip={key: f"the {engine.name} engine gives no {', '.join(sorted(fields))}" for key, fields in lacking.items()},
-        engine=engine.fingerprint(), weights=engine.weights(), progress=progress, seed=seed,
-    )  # fmt: skip
+        engine=engine.fingerprint(),
+        weights=engine.weights(),
+        progress=progress,
+        seed=seed,
+    )
 
 
 def metrics_of(task: Task, registered: Mapping[str, type[BaseMetric]] = {}) -> list[BaseMetric]:
@@ -194,9 +213,15 @@ class _Sitting:
         self._committed_at = self._began
         if run is not None:
             handle = run.store.begin_evaluation(
-                run.id, run.attempt, plan.identity, plan.task.name, plan.fingerprint, plan.progress, plan.weights,
+                run.id,
+                run.attempt,
+                plan.identity,
+                plan.task.name,
+                plan.fingerprint,
+                plan.progress,
+                plan.weights,
                 supersede=not run.attached,
-            )  # fmt: skip
+            )
             self.id, self.done, self._earlier_s = handle.id, handle.done, handle.seconds
             if self.done is None:
                 run.store.add_items(plan.fingerprint, plan.task.items)
@@ -242,8 +267,7 @@ def _sitting(plan: _Plan, run: Run | None) -> Iterator[_Sitting]:
         raise
 
 
-def _answers(plan: _Plan, engine: BaseEngine, sitting: _Sitting,
-             watch: Watch | None) -> tuple[dict[str, Output], str]:  # fmt: skip
+def _answers(plan: _Plan, engine: BaseEngine, sitting: _Sitting, watch: Watch | None) -> tuple[dict[str, Output], str]:
     """Outputs by request, and why the engine gave up: empty if it did not. One round a turn."""
     task, items = plan.task, {item.id: item for item in plan.task.items}
     pending = [request for item in task.items for request in task.requests(item, plan.chat, plan.seed)]
@@ -322,8 +346,9 @@ def _unscored(samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence
                 yield f"{score.state}: {score.metric}: {score.note}"
 
 
-def _status(samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]],
-            failure: str) -> Literal["done", "partial", "failed"]:  # fmt: skip
+def _status(
+    samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]], failure: str
+) -> Literal["done", "partial", "failed"]:
     if failure:
         return "failed"
     return "partial" if next(_unscored(samples, scores), None) is not None else "done"

@@ -229,8 +229,9 @@ class Run:
         known = self.store.runs(self.project, self.name)
         newest = known[0] if known else None
         if resume == "must" and newest is None:
-            raise ConfigError(f"no run {self.name!r} in project {self.project!r} to resume",
-                              hint="`midflight runs` lists them")  # fmt: skip
+            raise ConfigError(
+                f"no run {self.name!r} in project {self.project!r} to resume", hint="`midflight runs` lists them"
+            )
         if resume == "attach" and newest is not None:
             self.attached = True
             return newest, newest.attempts
@@ -243,9 +244,14 @@ class Run:
                     f"run {self.name!r} is being written by another process", got=self.store.owner(newest.id)
                 )
         info = self.store.create_run(
-            self.project, self.name, owner=owner(), config=config, tags=tags,
-            environment=environ.describe(), git=environ.git_state(),
-        )  # fmt: skip
+            self.project,
+            self.name,
+            owner=owner(),
+            config=config,
+            tags=tags,
+            environment=environ.describe(),
+            git=environ.git_state(),
+        )
         return info, 1
 
 

@@ -24,7 +24,7 @@ REPORT_VERSION = 1
 @lru_cache(maxsize=1)
 def _report_adapter() -> TypeAdapter[EvalReport]:
     for record in (Progress, Estimate, Cost, EvalReport):
-        record.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+        setattr(record, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - not declared
     return TypeAdapter(EvalReport)
 
 
@@ -49,8 +49,9 @@ def report_from_json(text: str | bytes) -> EvalReport:
     try:
         version = json.loads(text).get("schema_version")
         if isinstance(version, int) and version > REPORT_VERSION:
-            raise ConfigError("the report's schema_version", got=version, allowed=f"up to {REPORT_VERSION}",
-                              hint="upgrade midflight")  # fmt: skip
+            raise ConfigError(
+                "the report's schema_version", got=version, allowed=f"up to {REPORT_VERSION}", hint="upgrade midflight"
+            )
         return _report_adapter().validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

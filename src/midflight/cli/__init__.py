@@ -34,9 +34,15 @@ def _register() -> None:
     from midflight.cli.watch import watch
 
     commands: dict[str, Any] = {
-        "eval": evaluate, "watch": watch, "runs": runs, "show": show, "plot": plot, "catalog": catalog, "demo": demo,
+        "eval": evaluate,
+        "watch": watch,
+        "runs": runs,
+        "show": show,
+        "plot": plot,
+        "catalog": catalog,
+        "demo": demo,
         "schema": schema,
-    }  # fmt: skip
+    }
     for name, function in commands.items():
         app.command(name)(function)
 

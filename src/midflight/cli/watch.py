@@ -29,7 +29,7 @@ def watch(
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16 or auto.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, cpu, …")] = None,
 ) -> int:
-    """Evaluate each finished checkpoint once, in step order; half-written ones are left alone until they are complete."""
+    """Evaluate each finished checkpoint once, in step order; half-written ones are left alone until complete."""
     from midflight.cli._checkpoints import CheckpointEvaluator
     from midflight.errors import ConfigError
     from midflight.run import Run

@@ -82,13 +82,21 @@ def tasks() -> list[Task]:
     """What every run of the demo is measured on."""
     held_out = [{"a": a, "b": b} for a, b in problems(seed=0, count=NUM_ITEMS, held_out=True)]
     conversation = SumsWithFeedback(
-        "sums", held_out, prompt="{{ a }}+{{ b }}=", target="a + b", samples=4,
+        "sums",
+        held_out,
+        prompt="{{ a }}+{{ b }}=",
+        target="a + b",
+        samples=4,
         sampling={"temperature": 1.0, "max_tokens": ANSWER_TOKENS},
         metrics=["exact_match", "solved@1", "solved@2", "solved@4", Reward, "token_entropy"],
         version=f"turns {EVALUATED_TURNS}, discount {DISCOUNT}",
-    )  # fmt: skip
+    )
     likelihood = Task(
-        "solutions", held_out, kind="loglikelihood", prompt="{{ a }}+{{ b }}=", text="{{ a + b }}" + END,
+        "solutions",
+        held_out,
+        kind="loglikelihood",
+        prompt="{{ a }}+{{ b }}=",
+        text="{{ a + b }}" + END,
         metrics=["perplexity"],
-    )  # fmt: skip
+    )
     return [conversation, likelihood]

@@ -45,8 +45,11 @@ def run_demo(out: Path, seeds: int = 2, steps: int | None = None) -> int:
     _fresh(out)
     screen = console()
     count = steps or STEPS
-    screen.print(f"midflight demo: {' and '.join(STRATEGIES)} turns of arithmetic, up to {seeds} seeds each,"
-                 f" {count} GRPO steps; everything goes to {out}/", markup=False)  # fmt: skip
+    screen.print(
+        f"midflight demo: {' and '.join(STRATEGIES)} turns of arithmetic, up to {seeds} seeds each,"
+        f" {count} GRPO steps; everything goes to {out}/",
+        markup=False,
+    )
     with _bars(screen) as bars:
         row = bars.add_task("warm-up", total=None)
         warm_up(out, lambda done, total: bars.update(row, completed=done, total=total))
@@ -77,8 +80,15 @@ def _fresh(out: Path) -> None:
 
 
 def _bars(screen: Console) -> Progress:
-    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                    console=screen, transient=True, disable=not screen.is_terminal)  # fmt: skip
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    )
 
 
 def _train(out: Path, seeds: int, steps: int, began: float, screen: Console, bars: Progress) -> None:
@@ -100,15 +110,21 @@ def _train(out: Path, seeds: int, steps: int, began: float, screen: Console, bar
     for strategy, process in processes.items():
         if process.returncode:
             tail = (out / f"{strategy}.log").read_text(errors="replace").strip().splitlines()[-3:]
-            raise EvaluationError(f"training {strategy} ended with exit code {process.returncode}",
-                                  hint=f"{out}/{strategy}.log ends with: {' | '.join(tail)}")  # fmt: skip
+            raise EvaluationError(
+                f"training {strategy} ended with exit code {process.returncode}",
+                hint=f"{out}/{strategy}.log ends with: {' | '.join(tail)}",
+            )
 
 
 def _start(out: Path, strategy: str, seeds: int, steps: int, deadline: float) -> subprocess.Popen[bytes]:
     arguments: Sequence[object] = (out, strategy, seeds, steps, deadline)
     with (out / f"{strategy}.log").open("wb") as log:
-        return subprocess.Popen([sys.executable, "-m", "midflight.demo.training", *map(str, arguments)],
-                                stdout=log, stderr=log, env={**os.environ, "HF_HUB_OFFLINE": "1"})  # fmt: skip
+        return subprocess.Popen(
+            [sys.executable, "-m", "midflight.demo.training", *map(str, arguments)],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        )
 
 
 def _show_news(

@@ -30,7 +30,14 @@ def make_model(seed: int) -> Any:
 
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=3 + len(CHARACTERS), hidden_size=128, intermediate_size=256, num_hidden_layers=3,
-        num_attention_heads=4, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
+        vocab_size=3 + len(CHARACTERS),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
     return LlamaForCausalLM(config)

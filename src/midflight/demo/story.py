@@ -16,8 +16,14 @@ from midflight.show.lines import with_interval
 from midflight.show.plot import BUCKETS, EvaluationCurve, Panel, SeriesCurve, draw
 from midflight.store import RunInfo, Store
 
-COLUMNS = (("sums", "solved@1"), ("sums", "solved@2"), ("sums", "solved@4"), ("sums", "reward"),
-           ("sums", "token_entropy"), ("solutions", "perplexity"))  # fmt: skip
+COLUMNS = (
+    ("sums", "solved@1"),
+    ("sums", "solved@2"),
+    ("sums", "solved@4"),
+    ("sums", "reward"),
+    ("sums", "token_entropy"),
+    ("solutions", "perplexity"),
+)
 
 
 def tell_story(store: Store, out: Path, screen: Console) -> None:
@@ -35,8 +41,12 @@ def tell_story(store: Store, out: Path, screen: Console) -> None:
         sentence = compare(store, reports, metric, meaning)
         if sentence:
             screen.print(sentence, markup=False, soft_wrap=True)
-    screen.print(f"picture: {out}/curves.png   reports: {out}/reports/ ({written} files)   store: {out}/midflight.db"
-                 f"   more: midflight show mt4-seed0 --store {out}/midflight.db", markup=False, soft_wrap=True)  # fmt: skip
+    screen.print(
+        f"picture: {out}/curves.png   reports: {out}/reports/ ({written} files)   store: {out}/midflight.db"
+        f"   more: midflight show mt4-seed0 --store {out}/midflight.db",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _table(reports: dict[str, list[EvalReport]]) -> Table:
@@ -62,8 +72,11 @@ def _draw(store: Store, runs: Sequence[RunInfo], reports: dict[str, list[EvalRep
 
     trained = [SeriesCurve(run.name, store.read_overview(run.id, "reward", BUCKETS), group(run)) for run in runs]
     panels = [Panel("training: reward of the batch (own number of turns)", trained)]
-    titles = {"reward": "held-out: reward, up to 4 turns", "token_entropy": "held-out: policy entropy",
-              "perplexity": "held-out: perplexity of the solution"}  # fmt: skip
+    titles = {
+        "reward": "held-out: reward, up to 4 turns",
+        "token_entropy": "held-out: policy entropy",
+        "perplexity": "held-out: perplexity of the solution",
+    }
     for task, metric in (COLUMNS[3], COLUMNS[0], COLUMNS[2], COLUMNS[5], COLUMNS[4]):
         curves = [
             EvaluationCurve(run.name, [r for r in reports[run.name] if r.task == task], metric, group=group(run))
@@ -102,8 +115,8 @@ def compare(store: Store, reports: dict[str, list[EvalReport]], metric: str, mea
     each = ", ".join(f"{sum(by_seed[seed].values()) / len(by_seed[seed]):+.3f}" for seed in seeds)
     return (
         f"mt4 against mt2, {meaning}: {means['mt4']:.3f} against {means['mt2']:.3f}, difference {joint.value:+.3f}"
-        f" [{joint.low:+.3f}, {joint.high:+.3f}]: {_verdict(joint)}. Paired over {len(shared)} held-out sums; the interval"
-        f" covers the choice of sums and answers, not of seeds: seed by seed {each}."
+        f" [{joint.low:+.3f}, {joint.high:+.3f}]: {_verdict(joint)}. Paired over {len(shared)} held-out sums; the"
+        f" interval covers the choice of sums and answers, not of seeds: seed by seed {each}."
     )
 
 

@@ -78,6 +78,12 @@ class Conversation:
     turns: int = 0
     solved: bool = False
 
+    @classmethod
+    def of(cls, prompt: str) -> Conversation:
+        """The conversation that a prompt such as ``17+25=`` begins."""
+        a, b = prompt.removesuffix("=").split("+")
+        return cls(int(a), int(b), prompt)
+
 
 class Rollouts:
     """TRL's `rollout_func`: converses with the policy for up to `turns` turns.
@@ -98,14 +104,20 @@ class Rollouts:
 
         self._calls += 1
         engine = HF(trainer.accelerator.unwrap_model(trainer.model), self.tokenizer)
-        conversations = [Conversation(*map(int, prompt[:-1].split("+")), prompt) for prompt in prompts]
+        conversations = [Conversation.of(prompt) for prompt in prompts]
         going = list(enumerate(conversations))
         for turn in range(self.turns):
             requests = [
-                Request(str(index), str(index), "generate", talk.prompt + self._said(talk), seed=self._draw(index, turn),
-                        sampling=Sampling(temperature=1.0, max_tokens=ANSWER_TOKENS))
+                Request(
+                    str(index),
+                    str(index),
+                    "generate",
+                    talk.prompt + self._said(talk),
+                    seed=self._draw(index, turn),
+                    sampling=Sampling(temperature=1.0, max_tokens=ANSWER_TOKENS),
+                )
                 for index, talk in going
-            ]  # fmt: skip
+            ]
             answers = {output.request_id: output for output in engine.run(requests)}
             for index, talk in going:
                 self._take(talk, answers[str(index)], last=turn + 1 == self.turns)
@@ -162,11 +174,25 @@ def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
     torch.manual_seed(seed)
     pairs = problems(seed=1000 + seed, count=steps * BATCH // GROUP, held_out=False)
     config = GRPOConfig(
-        output_dir=str(folder / "trainer"), max_steps=steps, per_device_train_batch_size=BATCH, num_generations=GROUP,
-        learning_rate=1e-4, lr_scheduler_type="constant_with_warmup", warmup_steps=10, adam_beta2=0.98, beta=0.0,
-        max_completion_length=64, logging_steps=2, seed=seed, use_cpu=True, save_strategy="no", report_to=[],
-        disable_tqdm=True, gradient_checkpointing=False, bf16=False,
-    )  # fmt: skip
+        output_dir=str(folder / "trainer"),
+        max_steps=steps,
+        per_device_train_batch_size=BATCH,
+        num_generations=GROUP,
+        learning_rate=1e-4,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=10,
+        adam_beta2=0.98,
+        beta=0.0,
+        max_completion_length=64,
+        logging_steps=2,
+        seed=seed,
+        use_cpu=True,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        gradient_checkpointing=False,
+        bf16=False,
+    )
     settings = {"strategy": strategy, "turns": STRATEGIES[strategy], "seed": seed, **config.to_dict()}
     name = f"{strategy}-seed{seed}"
     with Run(PROJECT, name, settings, store=str(folder / "midflight.db"), tags=[strategy], resume="never") as run:
@@ -174,10 +200,14 @@ def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
             tasks(), EvaluatorConfig(freq_steps=EVALUATE_EVERY, eval_before_train=True), run=run
         )
         GRPOTrainer(
-            model, worth, config, callbacks=[callback], processing_class=tokenizer,
+            model,
+            worth,
+            config,
+            callbacks=[callback],
+            processing_class=tokenizer,
             train_dataset=Dataset.from_list([{"prompt": f"{a}+{b}="} for a, b in pairs]),
             rollout_func=Rollouts(tokenizer, STRATEGIES[strategy], seed),
-        ).train()  # fmt: skip
+        ).train()
 
 
 def main(folder: str, strategy: str, seeds: str, steps: str, deadline: str) -> None:

@@ -91,7 +91,7 @@ def _buffers(module: Any) -> list[tuple[Any, str, Any, Any]]:
 
 
 def _restore_buffers(saved: list[tuple[Any, str, Any, Any]]) -> None:
-    """Puts the same tensor objects back, with the same content: a rotary cache may have been replaced by a larger one."""
+    """Puts the same tensor objects back, with the same content: a rotary cache may have been replaced."""
     for inner, name, buffer, content in saved:
         inner._buffers[name] = buffer
         if buffer is not None:

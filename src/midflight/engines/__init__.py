@@ -51,8 +51,10 @@ def open_engine(model: str, **options: Any) -> BaseEngine:
         url, _, name = rest.partition("#")
         return OpenAI(url, name or None, **options)
     if not Path(model).expanduser().exists():
-        raise ConfigError(f"model {model!r}: no such file or folder",
-                          allowed="a model folder, a .gguf file, openai:URL#model, or fake:text")  # fmt: skip
+        raise ConfigError(
+            f"model {model!r}: no such file or folder",
+            allowed="a model folder, a .gguf file, openai:URL#model, or fake:text",
+        )
     from midflight.engines.hf import HF
 
     return HF.load(model, **options)

@@ -35,9 +35,14 @@ def generate(model: Any, tokenizer: Any, batch: Sequence[Prompted], sampling: Sa
     if sampling.temperature > 0:
         processors.append(SeededSampler([p.request.seed for p in batch], sampling, model.device))
     config = GenerationConfig(
-        max_new_tokens=sampling.max_tokens, do_sample=False, num_beams=1, use_cache=True,
-        pad_token_id=pad, eos_token_id=sorted(ends) or None, stop_strings=list(sampling.stop) or None,
-    )  # fmt: skip
+        max_new_tokens=sampling.max_tokens,
+        do_sample=False,
+        num_beams=1,
+        use_cache=True,
+        pad_token_id=pad,
+        eos_token_id=sorted(ends) or None,
+        stop_strings=list(sampling.stop) or None,
+    )
     with _neutral_defaults(model):
         sequences = model.generate(
             input_ids=input_BT,
@@ -55,7 +60,7 @@ def generate(model: Any, tokenizer: Any, batch: Sequence[Prompted], sampling: Sa
 
 
 def end_tokens(model: Any, tokenizer: Any) -> set[int]:
-    """Every token that ends an answer: of the tokenizer, and of the model's generation config (chat models have two)."""
+    """Every token that ends an answer: of the tokenizer, and of the generation config (chat models have two)."""
     found: set[int] = set()
     for value in (tokenizer.eos_token_id, getattr(model.generation_config, "eos_token_id", None)):
         if value is not None:
@@ -73,8 +78,9 @@ def _neutral_defaults(model: Any) -> Iterator[None]:
         model.generation_config = own
 
 
-def _output(prompted: Prompted, new: list[int], entropy: list[float], ends: set[int], tokenizer: Any,
-            sampling: Sampling) -> Output:  # fmt: skip
+def _output(
+    prompted: Prompted, new: list[int], entropy: list[float], ends: set[int], tokenizer: Any, sampling: Sampling
+) -> Output:
     def text_of(count: int) -> str:
         return str(tokenizer.decode(new[:count], skip_special_tokens=True))
 

@@ -6,7 +6,7 @@ Shapes: B rows, T positions, P positions at which the head is applied, V vocabul
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
@@ -67,7 +67,7 @@ def scores(model: Any, batch: Sequence[SharedInput]) -> list[list[Scored | None]
         return scores(model, batch[:half]) + scores(model, batch[half:])
     input_BT = _padded([same.tokens for same in batch], model.device)
     # right padding without a mask: causal attention never looks at what stands behind
-    if _keeps_logits(type(model)):
+    if _keeps_logits(type(model).forward):
         keep_P = torch.tensor(positions, device=model.device)
         logits_BPV = model(input_ids=input_BT, use_cache=False, logits_to_keep=keep_P).logits
     else:
@@ -81,12 +81,9 @@ def scores(model: Any, batch: Sequence[SharedInput]) -> list[list[Scored | None]
     logprobs = iter(torch.cat([row_logprobs for row_logprobs, _ in scored]).tolist())  # one wait for the device
     greedy = iter(torch.stack([row_greedy for _, row_greedy in scored]).tolist())
     return [
-        [
-            Scored(math.fsum(islice(logprobs, len(row.targets))), next(greedy), len(row.targets))
-            for row in same.rows
-        ]
+        [Scored(math.fsum(islice(logprobs, len(row.targets))), next(greedy), len(row.targets)) for row in same.rows]
         for same in batch
-    ]  # fmt: skip
+    ]
 
 
 def _predicting(row: Row) -> range:
@@ -107,8 +104,8 @@ def _score_row(logits_PV: torch.Tensor, columns: list[int], targets: tuple[int, 
 
 
 @lru_cache
-def _keeps_logits(kind: type) -> bool:
-    return "logits_to_keep" in signature(kind.forward).parameters  # type: ignore[attr-defined]
+def _keeps_logits(forward: Callable[..., Any]) -> bool:
+    return "logits_to_keep" in signature(forward).parameters
 
 
 def _padded(rows: Sequence[tuple[int, ...]], device: Any, value: int = 0) -> torch.Tensor:

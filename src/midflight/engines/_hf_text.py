@@ -113,11 +113,10 @@ class Encoder:
         special = False if rendered and self.chat else None
         bare = context.rstrip()
         continuation = context[len(bare) :] + request.continuation
-        if bare:
-            start = len(self.encode(bare, special))
-            whole = self.encode(bare + continuation, special)
-        else:
-            whole, start = [self.prefix, *self.encode(continuation, special=False)], 1
+        # the context keeps its own tokens even where the first token of the continuation would reach into it
+        head = self.encode(bare, special) if bare else [self.prefix]
+        start = len(head)
+        whole = head + (self.encode(bare + continuation, special)[start:] if bare else self.encode(continuation, False))
         if start >= len(whole):
             raise EngineError("the continuation has no tokens of its own")
         self._fits(len(whole) - 1, f"context and continuation of {len(whole)} tokens")

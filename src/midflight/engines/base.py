@@ -70,8 +70,11 @@ class BaseEngine:
         """
         if capability not in self.capabilities:
             can = ", ".join(sorted(self.capabilities)) or "nothing"
-            raise CapabilityError(f"task {task!r} needs an engine that can answer {capability!r} requests",
-                                  got=f"{self.name} engine that can answer: {can}", hint=self.advice(capability))  # fmt: skip
+            raise CapabilityError(
+                f"task {task!r} needs an engine that can answer {capability!r} requests",
+                got=f"{self.name} engine that can answer: {can}",
+                hint=self.advice(capability),
+            )
 
     def advice(self, capability: RequestKind) -> str:
         """What to do when `capability` is missing."""

@@ -85,9 +85,14 @@ class Fake(BaseEngine):
         words = len(str(request.prompt).split())
         if request.kind == "generate":
             text = str(_pick(self.answers, request, request.item_id))
-            finish = "length" if request.item_id in self.cut else "stop"
-            return Output(request.id, text=text, num_tokens=len(text.split()), num_prompt_tokens=words, entropy=1.0,
-                          finish=finish)  # fmt: skip
+            return Output(
+                request.id,
+                text=text,
+                num_tokens=len(text.split()),
+                num_prompt_tokens=words,
+                entropy=1.0,
+                finish="length" if request.item_id in self.cut else "stop",
+            )
         if request.kind == "loglikelihood":
             value = float(_pick(self.logprobs, request, request.continuation))
             scored = max(1, len(request.continuation.split()))

@@ -87,15 +87,15 @@ class HF(BaseEngine):
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
         where = Path(path).expanduser()
-        source = _pretrained_arguments(where)
+        source, number_type = _pretrained_arguments(where), _dtype(dtype, where)
         try:
             tokenizer = AutoTokenizer.from_pretrained(**source)
             auto: Any = AutoModelForCausalLM
             if "gguf_file" not in source:  # such a file holds a language model, and is slow to read
                 kinds = " ".join(AutoConfig.from_pretrained(**source).architectures or ())
                 auto = AutoModelForSequenceClassification if "SequenceClassification" in kinds else auto
-            model = auto.from_pretrained(**source, dtype=_dtype(dtype, where), use_safetensors=True)
-        except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+            model = auto.from_pretrained(**source, dtype=number_type, use_safetensors=True)
+        except Exception as error:  # a damaged file raises whatever its reader happens to stumble over
             reason = str(error).strip().split("\n", 1)[0]
             raise ConfigError(f"{path}: cannot be loaded as a model: {reason}") from error
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))

@@ -71,8 +71,11 @@ class OpenAI(BaseEngine):
         self.url = url.rstrip("/") if parts.path.strip("/") else f"{url.rstrip('/')}/v1"
         self.chat = chat
         self.concurrency, self.timeout_s, self.retries, self.give_up_after = (
-            concurrency, timeout_s, retries, give_up_after,
-        )  # fmt: skip
+            concurrency,
+            timeout_s,
+            retries,
+            give_up_after,
+        )
         self._key = api_key or os.environ.get("OPENAI_API_KEY") or "none"
         self._model = model
 
@@ -89,8 +92,9 @@ class OpenAI(BaseEngine):
             with self._client(openai.OpenAI, retries=1, timeout_s=30) as client:
                 listed = [entry.id for entry in client.models.list().data or ()]
         except Exception as error:  # any answer that is no list of models, in all the ways that servers have
-            raise EngineError(f"{self.url}: cannot list its models: {_reason(error)}",
-                              hint="is the server running? is the URL right?") from None  # fmt: skip
+            raise EngineError(
+                f"{self.url}: cannot list its models: {_reason(error)}", hint="is the server running? is the URL right?"
+            ) from None
         if not listed:
             raise EngineError(f"{self.url}: lists no model", hint="name one: openai:URL#model")
         return str(listed[0])
@@ -123,8 +127,12 @@ class OpenAI(BaseEngine):
     def fingerprint(self) -> dict[str, Any]:
         """Server and model."""
         parts = urlsplit(self.url)
-        return {"engine": self.name, "url": f"{parts.scheme}://{parts.hostname}:{parts.port or ''}{parts.path}",
-                "model": self.model, "chat": self.chat}  # fmt: skip
+        return {
+            "engine": self.name,
+            "url": f"{parts.scheme}://{parts.hostname}:{parts.port or ''}{parts.path}",
+            "model": self.model,
+            "chat": self.chat,
+        }
 
     # -- what it does ------------------------------------------------------------------------------------------------
 
@@ -163,10 +171,10 @@ class OpenAI(BaseEngine):
                         f"{self.url}: {failures} requests in a row failed, the last with: {output.error}"
                     )
 
-        async with self._client(openai.AsyncOpenAI, self.retries, self.timeout_s) as client:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self.concurrency, len(requests))):
-                    group.create_task(work(client))
+        client = self._client(openai.AsyncOpenAI, self.retries, self.timeout_s)
+        async with client, asyncio.TaskGroup() as group:
+            for _ in range(min(self.concurrency, len(requests))):
+                group.create_task(work(client))
 
     async def _ask(self, client: Any, model: str, request: Request) -> tuple[Output, bool]:
         """The output, and whether its error is the server's rather than the request's."""
@@ -188,9 +196,12 @@ class OpenAI(BaseEngine):
     async def _generate(self, client: Any, model: str, request: Request) -> Output:
         sampling = request.sampling or Sampling()
         arguments: dict[str, Any] = {
-            "model": model, "temperature": sampling.temperature, "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens, "seed": request.seed % (1 << 31),
-        }  # fmt: skip
+            "model": model,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "seed": request.seed % (1 << 31),
+        }
         if sampling.stop:
             arguments["stop"] = list(sampling.stop)
         if sampling.top_k:
@@ -217,8 +228,13 @@ class OpenAI(BaseEngine):
             return Output(request.id, error="a chat answer's log-likelihood cannot be asked of a server")
         answer = await client.completions.create(**self._echo_arguments(request.prompt + request.continuation))
         found = score_echo(answer, request.prompt, request.continuation)
-        return Output(request.id, logprob=found.logprob, greedy=found.greedy, num_tokens=found.num_tokens,
-                      num_prompt_tokens=found.num_prompt_tokens)  # fmt: skip
+        return Output(
+            request.id,
+            logprob=found.logprob,
+            greedy=found.greedy,
+            num_tokens=found.num_tokens,
+            num_prompt_tokens=found.num_prompt_tokens,
+        )
 
     def _echo_arguments(self, prompt: str) -> dict[str, Any]:
         # one token is generated and thrown away: several servers refuse max_tokens=0

@@ -67,8 +67,9 @@ def _slices(items: Sequence[Sequence[Sample]]) -> dict[str, list[int]]:
     return dict(sorted(slices.items()))
 
 
-def _of_scores(metric: ItemMetric, slice_name: str, scores: Sequence[Score], items: Sequence[Sequence[Sample]],
-               level: float) -> Estimate:  # fmt: skip
+def _of_scores(
+    metric: ItemMetric, slice_name: str, scores: Sequence[Score], items: Sequence[Sequence[Sample]], level: float
+) -> Estimate:
     counts = _counts([score.state for score in scores])
     pairs = sorted(
         ((score, samples[0].item) for score, samples in zip(scores, items, strict=True) if score.value is not None),
@@ -138,18 +139,40 @@ def _counts(states: Sequence[State]) -> dict[State, int]:
     return {state: counted[state] for state in STATES if counted[state]}
 
 
-def _estimate(metric: BaseMetric, slice_name: str, interval: Interval, counts: Mapping[State, int],
-              level: float) -> Estimate:  # fmt: skip
+def _estimate(
+    metric: BaseMetric, slice_name: str, interval: Interval, counts: Mapping[State, int], level: float
+) -> Estimate:
     return Estimate(
-        metric=metric.key, slice=slice_name, value=interval.value, stderr=interval.stderr, ci_low=interval.low,
-        ci_high=interval.high, level=level, n=sum(counts.values()), clusters=interval.clusters, method=interval.method,
-        counts=counts, unit=metric.unit, higher_is_better=metric.higher_is_better,
-    )  # fmt: skip
+        metric=metric.key,
+        slice=slice_name,
+        value=interval.value,
+        stderr=interval.stderr,
+        ci_low=interval.low,
+        ci_high=interval.high,
+        level=level,
+        n=sum(counts.values()),
+        clusters=interval.clusters,
+        method=interval.method,
+        counts=counts,
+        unit=metric.unit,
+        higher_is_better=metric.higher_is_better,
+    )
 
 
 def _nothing(metric: BaseMetric, slice_name: str, counts: Mapping[State, int], level: float, note: str) -> Estimate:
     return Estimate(
-        metric=metric.key, slice=slice_name, value=None, stderr=None, ci_low=None, ci_high=None, level=level,
-        n=sum(counts.values()), clusters=0, method="none", counts=counts, unit=metric.unit,
-        higher_is_better=metric.higher_is_better, note=note,
-    )  # fmt: skip
+        metric=metric.key,
+        slice=slice_name,
+        value=None,
+        stderr=None,
+        ci_low=None,
+        ci_high=None,
+        level=level,
+        n=sum(counts.values()),
+        clusters=0,
+        method="none",
+        counts=counts,
+        unit=metric.unit,
+        higher_is_better=metric.higher_is_better,
+        note=note,
+    )

@@ -15,6 +15,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from midflight.engines import HF, BaseEngine
@@ -165,25 +166,28 @@ class MidflightCallback(TrainerCallback):  # type: ignore[misc]
         bad = next((step for step, value in zip(steps, values, strict=True) if not math.isfinite(value)), None)
         if bad is not None and not self._warned:
             self._warned = True
-            logger.warning("midflight: the loss of step %d is %s; the Trainer's log may hide it", bad,
-                           values[steps.index(bad)])  # fmt: skip
+            logger.warning(
+                "midflight: the loss of step %d is %s; the Trainer's log may hide it", bad, values[steps.index(bad)]
+            )
 
 
 def _calling_trainer() -> Any | None:
     """The Trainer that is calling its callbacks: the nearest one among the callers."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         owner = frame.f_locals.get("self")
         if isinstance(owner, Trainer):
             return owner
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 
 def _tokenizer(processing_class: Any) -> Any:
     if processing_class is None:
-        raise ConfigError("the trainer has no processing_class, so that prompts cannot be tokenized",
-                          hint="give the trainer one, or MidflightCallback an engine")  # fmt: skip
+        raise ConfigError(
+            "the trainer has no processing_class, so that prompts cannot be tokenized",
+            hint="give the trainer one, or MidflightCallback an engine",
+        )
     return getattr(processing_class, "tokenizer", processing_class)
 
 

@@ -1,7 +1,7 @@
 """Stage 5, scores: takes samples, gives a score for each item and metric; between engine and estimate.
 
 A metric is a file in this folder (`base` says what it may be), a registered class of the user's, or a key with a
-number: ``pass@8`` is `pass_at`, ``pass^4`` is `pass_hat`. Verifiers that parse a model's text run in `_pool`.
+number: ``pass@8`` is `pass_at`, ``pass^4`` is `pass_hat`. Verifiers that parse a model's text run in `midflight.workers`.
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ def load_metrics(
             continue
         metric.grader = metric.grader or grader
         if metric.grader is None:
-            raise MetricError(f"{metric.key}: no metric beside it says which samples are correct",
-                              hint="name one, e.g. exact_match")  # fmt: skip
+            raise MetricError(
+                f"{metric.key}: no metric beside it says which samples are correct", hint="name one, e.g. exact_match"
+            )
         if metric.min_samples > samples:
             raise MetricError(f"{metric.key} needs {metric.min_samples} samples an item", got=f"samples = {samples}")
     return metrics

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from midflight.errors import MetricError
@@ -107,7 +108,7 @@ class SampleMetric(ItemMetric):
     def scores_of(self, graded: Sequence[Sequence[Grade]], items: Sequence[Sequence[Sample]]) -> list[Score]:
         """Scores from grades."""
         return [
-            _joint(self.key, grades, samples, lambda values: sum(values) / len(values))
+            _joint(self.key, grades, samples, partial(_mean_value, grades))
             for grades, samples in zip(graded, items, strict=True)
         ]
 
@@ -133,16 +134,14 @@ def _settled(grade: Grade, sample: Sample) -> Grade:
     return replace(grade, value=float(grade.value), state=state, note=grade.note or sample.note)
 
 
-def _joint(key: str, grades: Sequence[Grade], samples: Sequence[Sample],
-           value: Callable[[list[float]], float]) -> Score:  # fmt: skip
+def _joint(key: str, grades: Sequence[Grade], samples: Sequence[Sample], value: Callable[[], float]) -> Score:
     """The score of an item from the grades of its samples."""
     values = tuple(grade.value for grade in grades)
-    scored = [v for v in values if v is not None]
     lost = next((grade for grade in grades if grade.value is None), None)
     if lost is not None:
         return Score(samples[0].item.id, key, None, state=lost.state or "error", note=lost.note, samples=values)
     states = [grade.state or "ok" for grade in grades]
-    return Score(samples[0].item.id, key, value(scored), state=joint_state(states), samples=values)
+    return Score(samples[0].item.id, key, value(), state=joint_state(states), samples=values)
 
 
 def joint_state(states: Sequence[State]) -> State:
@@ -184,18 +183,21 @@ class GroupMetric(ItemMetric):
     def scores(self, items: Sequence[Sequence[Sample]]) -> list[Score]:
         """A score for each item all of whose samples are graded."""
         if self.grader is None:
-            raise MetricError(f"{self.key}: no metric beside it says which samples are correct",
-                              hint="name one, e.g. exact_match")  # fmt: skip
+            raise MetricError(
+                f"{self.key}: no metric beside it says which samples are correct", hint="name one, e.g. exact_match"
+            )
         return self.scores_of(self.grader.grade_items(items), items)
 
     def scores_of(self, graded: Sequence[Sequence[Grade]], items: Sequence[Sequence[Sample]]) -> list[Score]:
         """Scores from the grader's grades."""
         return [
-            replace(
-                _joint(self.key, grades, samples, lambda _, g=grades, s=samples: self.score_group(g, s)), samples=()
-            )
+            replace(_joint(self.key, grades, samples, partial(self.score_group, grades, samples)), samples=())
             for grades, samples in zip(graded, items, strict=True)
         ]
+
+
+def _mean_value(grades: Sequence[Grade]) -> float:
+    return sum(grade.value for grade in grades if grade.value is not None) / len(grades)
 
 
 def num_correct(grades: Sequence[Grade]) -> int:

@@ -10,7 +10,7 @@ from midflight.records import Sample
 
 
 class ChoiceAccuracyNorm(SampleMetric):
-    """1 if the choice with the highest log-probability a character is the target, else 0; the first where several tie."""
+    """1 if the choice with the highest log-probability a character is the target, else 0; ties go to the first."""
 
     low: ClassVar[float | None] = 0.0
     high: ClassVar[float | None] = 1.0

@@ -1,7 +1,7 @@
-"""Mathematical equality, by Math-Verify: ½, 0.5 and \\frac{1}{2} are the same answer.
+r"""Mathematical equality, by Math-Verify: ½, 0.5 and \frac{1}{2} are the same answer.
 
 Two inputs on which Math-Verify 0.9 says yes where the answer is plainly no are put right here: numbers that differ by
-less than its numeric precision (1/2004! and 1/2006!), and an upright ``\\mathrm{e}``, at whose brace it stops reading.
+less than its numeric precision (1/2004! and 1/2006!), and an upright ``\mathrm{e}``, at whose brace it stops reading.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from midflight.metrics._pool import grader_pool
 from midflight.metrics.base import Grade, SampleMetric
 from midflight.records import Sample
+from midflight.workers import worker_pool
 
 LIMIT_S = 5.0
+VERIFY = f"{__name__}:verify"
 
 
 class MathEqual(SampleMetric):
@@ -32,13 +33,13 @@ class MathEqual(SampleMetric):
         """Verdicts, several at a time."""
         asked = [sample for sample in samples if sample.prediction is not None]
         calls = [(str(sample.item.target), str(sample.prediction)) for sample in asked]
-        results = iter(grader_pool().map(f"{__name__}:verify", calls, LIMIT_S, "math"))
+        results = iter(worker_pool().map(VERIFY, calls, LIMIT_S, "math"))
         return [Grade(0.0) if sample.prediction is None else _grade(next(results), sample) for sample in samples]
 
 
 def _grade(result: dict[str, Any], sample: Sample) -> Grade:
     if "error" in result:
-        return Grade(None, "error", result["error"])
+        return Grade(None, "error", f"Math-Verify: {result['error']}")
     value, answer = result["value"]
     if answer is None:
         return Grade(0.0, None if sample.state == "truncated" else "unparsed", "no expression in the answer")
@@ -75,7 +76,7 @@ def _upright(text: str) -> str:
 
 def _numerically_apart(a: Any, b: Any) -> bool:
     """Whether two exact numbers differ by more than a millionth of the larger: not by rounding."""
-    import sympy
+    import sympy  # type: ignore[import-untyped]
 
     if not all(isinstance(x, sympy.Expr) and x.is_number for x in (a, b)):
         return False

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from midflight.errors import MetricError
-from midflight.metrics._pool import grader_pool
 from midflight.metrics.base import Grade, SampleMetric
 from midflight.records import Sample
+from midflight.workers import worker_pool
 
 LIMIT_S = 10.0
+
+VERIFY = "midflight.tasks.sources.reasoning_gym:verify"
+"""Stands beside the generator, and is called in a worker."""
 
 
 class ReasoningGym(SampleMetric):
@@ -23,35 +25,24 @@ class ReasoningGym(SampleMetric):
 
     def grades(self, samples: Sequence[Sample]) -> list[Grade]:
         """Verdicts on the extracted answers; where none was found, 0."""
-        for sample in samples:
-            if not isinstance(sample.item.row.get("puzzle"), dict):
-                raise MetricError("the metric reasoning_gym grades rows of the reasoning_gym source only",
-                                  got=f"columns {', '.join(sample.item.row)}")  # fmt: skip
         asked = [sample for sample in samples if sample.prediction is not None]
-        calls = [(sample.item.row["puzzle"], str(sample.prediction)) for sample in asked]
-        results = iter(grader_pool().map(f"{__name__}:verify", calls, LIMIT_S, "gym"))
-        return [
-            Grade(0.0, None if sample.state == "truncated" else "unparsed")
-            if sample.prediction is None
-            else _grade(next(results))
-            for sample in samples
-        ]
+        calls = [(*_puzzle(sample), str(sample.prediction)) for sample in asked]
+        results = iter(worker_pool().map(VERIFY, calls, LIMIT_S, "gym"))
+        return [Grade(0.0) if sample.prediction is None else _grade(next(results)) for sample in samples]
+
+
+def _puzzle(sample: Sample) -> tuple[str, int, int, str, int]:
+    try:
+        puzzle = sample.item.row["puzzle"]
+        return puzzle["name"], puzzle["size"], puzzle["seed"], json.dumps(puzzle["options"]), puzzle["index"]
+    except (KeyError, TypeError):
+        raise MetricError(
+            "the metric reasoning_gym grades rows of the reasoning_gym source only",
+            got=f"columns {', '.join(map(str, sample.item.row))}",
+        ) from None
 
 
 def _grade(result: dict[str, Any]) -> Grade:
     if "error" in result:
-        return Grade(None, "error", result["error"])
+        return Grade(None, "error", f"reasoning-gym's verifier: {result['error']}")
     return Grade(float(result["value"]))
-
-
-def verify(puzzle: dict[str, Any], answer: str) -> float:
-    """The verdict of reasoning-gym; runs in a worker."""
-    dataset = _dataset(puzzle["name"], puzzle["size"], puzzle["seed"], json.dumps(puzzle["options"]))
-    return float(dataset.score_answer(answer=answer, entry=dataset[puzzle["index"]]))
-
-
-@lru_cache(maxsize=8)
-def _dataset(name: str, size: int, seed: int, options: str) -> Any:
-    import reasoning_gym
-
-    return reasoning_gym.create_dataset(name, size=size, seed=seed, **json.loads(options))

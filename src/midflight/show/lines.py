@@ -74,7 +74,10 @@ def report_line(report: EvalReport) -> str:
     # before the first step training has taken no time that a share could be of
     told = f", {share:.1%} of the run" if share is not None and report.progress.step else ""
     cost = duration(report.cost.seconds) + told
-    notes = "" if report.status == "done" else f" {report.status.upper()}: " + "; ".join(
-        f"{count} × {shorten(reason, 100)}" for reason, count in list(report.errors.items())[:3]
-    )  # fmt: skip
+    notes = (
+        ""
+        if report.status == "done"
+        else f" {report.status.upper()}: "
+        + "; ".join(f"{count} × {shorten(reason, 100)}" for reason, count in list(report.errors.items())[:3])
+    )
     return f"{text} in {cost}{notes}"

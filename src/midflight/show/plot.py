@@ -131,12 +131,19 @@ def _draw_evaluations(axes: Any, curve: EvaluationCurve, look: dict[str, Any], x
     xs, values = [at for at, _ in drawn], [e.value for _, e in drawn]
     axes.plot(xs, values, marker="o", markersize=3.5, linewidth=1.5, label=curve.label, **look)
     banded = [(at, e) for at, e in drawn if e.ci_low is not None and e.ci_high is not None]
-    axes.fill_between([at for at, _ in banded], [e.ci_low for _, e in banded], [e.ci_high for _, e in banded],
-                      color=look["color"], alpha=0.15, linewidth=0)  # fmt: skip
+    axes.fill_between(
+        [at for at, _ in banded],
+        [e.ci_low for _, e in banded],
+        [e.ci_high for _, e in banded],
+        color=look["color"],
+        alpha=0.15,
+        linewidth=0,
+    )
     partial = [(at, e.value) for at, e in drawn if e.partial]
     if partial:
-        axes.plot([at for at, _ in partial], [v for _, v in partial], "o", markersize=7, fillstyle="none",
-                  color=look["color"])  # fmt: skip
+        axes.plot(
+            [at for at, _ in partial], [v for _, v in partial], "o", markersize=7, fillstyle="none", color=look["color"]
+        )
     missing = len(points) - len(drawn)
     return [f"{missing} of {len(points)} without a finite value"] * bool(missing) + ["ring = items missing"] * bool(
         partial

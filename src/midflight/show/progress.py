@@ -44,5 +44,12 @@ def watching(console: Console, quiet: bool = False) -> Iterator[Callable[[str, i
 
 
 def _bars(console: Console) -> Progress:
-    return Progress(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                    TimeRemainingColumn(), console=console, transient=True)  # fmt: skip
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )

@@ -33,8 +33,14 @@ def report_table(report: EvalReport) -> Group:
         shown += bool(estimate.slice)
         if estimate.slice and shown > SLICES_SHOWN:
             continue
-        table.add_row(escape(_unit(estimate)), escape(shorten(estimate.slice, 40)), _value(estimate), str(estimate.n),
-                      _missing(estimate), escape(estimate.note or estimate.method))  # fmt: skip
+        table.add_row(
+            escape(_unit(estimate)),
+            escape(shorten(estimate.slice, 40)),
+            _value(estimate),
+            str(estimate.n),
+            _missing(estimate),
+            escape(estimate.note or estimate.method),
+        )
     lines = [_cost_line(report)]
     if shown > SLICES_SHOWN:
         lines.insert(0, f"{shown - SLICES_SHOWN} more rows of slices are in the JSON report")
@@ -81,8 +87,15 @@ def runs_table(runs: Sequence[tuple[RunInfo, Sequence[Head], Sequence[EvalReport
         )
         steps = [head.step for head in heads] + [report.progress.step for report in reports]
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
-        table.add_row(str(info.id), escape(info.project), escape(info.name), state_of(info), started,
-                      str(max(steps)) if steps else "–", numbers)  # fmt: skip
+        table.add_row(
+            str(info.id),
+            escape(info.project),
+            escape(info.name),
+            state_of(info),
+            started,
+            str(max(steps)) if steps else "–",
+            numbers,
+        )
     return table
 
 
@@ -102,8 +115,14 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
         known = {_unit(e): e for e in leading(report)}
         cells = [_value(known[name]) if name in known else "–" for name in metrics]
         first = leading(report)[0]
-        table.add_row(str(report.progress.step), f"{report.progress.epoch:.2f}", *cells, str(first.n), _missing(first),
-                      duration(report.cost.seconds))  # fmt: skip
+        table.add_row(
+            str(report.progress.step),
+            f"{report.progress.epoch:.2f}",
+            *cells,
+            str(first.n),
+            _missing(first),
+            duration(report.cost.seconds),
+        )
     return table
 
 

@@ -129,8 +129,12 @@ class Database:
         if application != APPLICATION_ID:
             raise StoreError(f"{self.path} is an SQLite file of another program", hint="choose another file")
         if version > VERSION:
-            raise StoreError(f"{self.path}: store version", got=version, allowed=f"up to {VERSION}",
-                             hint="it was written by a newer midflight: upgrade this one")  # fmt: skip
+            raise StoreError(
+                f"{self.path}: store version",
+                got=version,
+                allowed=f"up to {VERSION}",
+                hint="it was written by a newer midflight: upgrade this one",
+            )
 
     def _create(self, connection: sqlite3.Connection) -> None:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:

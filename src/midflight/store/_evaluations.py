@@ -24,8 +24,17 @@ class EvaluationTable:
 
     database: Database
 
-    def begin_evaluation(self, run: int, attempt: int, identity: str, task: str, task_fingerprint: str,
-                         progress: Progress, weights: str, supersede: bool = True) -> EvaluationHandle:  # fmt: skip
+    def begin_evaluation(
+        self,
+        run: int,
+        attempt: int,
+        identity: str,
+        task: str,
+        task_fingerprint: str,
+        progress: Progress,
+        weights: str,
+        supersede: bool = True,
+    ) -> EvaluationHandle:
         """The evaluation of that identity: a new one, or the one that was begun or done before."""
         with self.database.writing() as db:
             row = db.execute(
@@ -111,11 +120,14 @@ class EvaluationTable:
         """Scores of a metric, sorted by item id."""
         with self.database.reading() as db:
             rows = db.execute(
-                "SELECT item, metric, value, weight, state, note, samples FROM score"
+                "SELECT item, value, weight, state, note, samples FROM score"
                 " WHERE evaluation = ? AND metric = ? ORDER BY item",
                 (evaluation, metric),
             ).fetchall()
-        return [Score(*row[:6], samples=tuple(json.loads(row[6]))) for row in rows]
+        return [
+            Score(item, metric, value, weight, state, note, tuple(json.loads(samples)))
+            for item, value, weight, state, note, samples in rows
+        ]
 
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
         """Finished evaluations of a run that no later attempt superseded, by step."""

@@ -134,8 +134,14 @@ class Sketch:
     def encode(self) -> bytes:
         """As bytes."""
         floats = [array.astype("<f8").tobytes() for array in (self.low, self.high, self.total)]
-        return b"".join([self.steps.astype("<i8").tobytes(), *floats,
-                         self.finite.astype("<u4").tobytes(), self.count.astype("<u4").tobytes()])  # fmt: skip
+        return b"".join(
+            [
+                self.steps.astype("<i8").tobytes(),
+                *floats,
+                self.finite.astype("<u4").tobytes(),
+                self.count.astype("<u4").tobytes(),
+            ]
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Sketch:
@@ -148,7 +154,7 @@ class Sketch:
     @classmethod
     def join(cls, parts: list[Sketch]) -> Sketch:
         """Several sketches as one, sorted by step."""
-        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__]  # type: ignore[attr-defined]
+        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__]
         order = np.argsort(columns[0], kind="stable")
         return cls(*(column[order] for column in columns))
 
@@ -157,7 +163,10 @@ class Sketch:
         size = -(-len(self.steps) // buckets)
         starts = np.arange(0, len(self.steps), size)
         return Sketch(
-            self.steps[starts], np.fmin.reduceat(self.low, starts), np.fmax.reduceat(self.high, starts),
-            np.add.reduceat(self.total, starts), np.add.reduceat(self.finite, starts),
+            self.steps[starts],
+            np.fmin.reduceat(self.low, starts),
+            np.fmax.reduceat(self.high, starts),
+            np.add.reduceat(self.total, starts),
+            np.add.reduceat(self.finite, starts),
             np.add.reduceat(self.count, starts),
-        )  # fmt: skip
+        )

@@ -56,12 +56,22 @@ class RunTable:
             rows = db.execute(f"SELECT {_COLUMNS}, {attempts} FROM run {where} ORDER BY run.id DESC", values).fetchall()
         return [
             RunInfo(
-                id=row[0], project=row[1], name=row[2], status=row[3], created=row[4], heartbeat=row[5], finished=row[6],
-                config=json.loads(row[7]), tags=json.loads(row[8]), environment=json.loads(row[9]),
-                git=json.loads(row[10]), lost_points=row[11], attempts=row[12],
+                id=row[0],
+                project=row[1],
+                name=row[2],
+                status=row[3],
+                created=row[4],
+                heartbeat=row[5],
+                finished=row[6],
+                config=json.loads(row[7]),
+                tags=json.loads(row[8]),
+                environment=json.loads(row[9]),
+                git=json.loads(row[10]),
+                lost_points=row[11],
+                attempts=row[12],
             )
             for row in rows
-        ]  # fmt: skip
+        ]
 
     def owner(self, run: int) -> str:
         """Who writes to a run."""

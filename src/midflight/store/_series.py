@@ -67,8 +67,9 @@ class SeriesTable:
             [(run, key, *head) for key, head in heads.items()],
         )
 
-    def _compact(self, db: sqlite3.Connection, run: int, attempt: int, ids: dict[str, int],
-                 blocks: Sequence[Block]) -> None:  # fmt: skip
+    def _compact(
+        self, db: sqlite3.Connection, run: int, attempt: int, ids: dict[str, int], blocks: Sequence[Block]
+    ) -> None:
         """Open flushes and new blocks become chunks, key by key, in the order in which they were logged."""
         parts: dict[int, list[tuple[Ints, Floats, Floats]]] = {}
         for key_ids, block in self._open_blocks(db, run, attempt):
@@ -132,9 +133,10 @@ class SeriesTable:
         newest = np.append(steps[1:] != steps[:-1], True)[: len(steps)]
         return Points(steps[newest], walls[newest], values[newest])
 
-    def _parts(self, db: sqlite3.Connection, run: int, key: str, low: int,
-               high: int) -> list[tuple[Ints, Floats, Floats, float]]:  # fmt: skip
-        """Stored pieces of a series in the order in which they were written, with the step at which they end to count."""
+    def _parts(
+        self, db: sqlite3.Connection, run: int, key: str, low: int, high: int
+    ) -> list[tuple[Ints, Floats, Floats, float]]:
+        """Stored pieces of a series as they were written, each with the step from which it is superseded."""
         found: list[tuple[Ints, Floats, Floats, float]] = []
         key_id = self._find_key(db, key)
         for attempt, limit in sorted(visible_below(db, run).items()) if key_id is not None else ():
@@ -154,7 +156,7 @@ class SeriesTable:
         return None if row is None else int(row[0])
 
     def read_overview(self, run: int, key: str, buckets: int) -> Overview:
-        """A series in at most so many buckets, from the sketches; only what is open or half superseded is read whole."""
+        """A series in at most so many buckets, from the sketches; what is open or half superseded is read whole."""
         sketches: list[Sketch] = []
         with self.database.reading() as db:
             db.execute("BEGIN")

@@ -135,8 +135,17 @@ class Store(Protocol):
 
     url: str
 
-    def create_run(self, project: str, name: str, *, owner: str, config: Mapping[str, Any] = ..., tags: Sequence[str] = ...,
-                   environment: Mapping[str, Any] = ..., git: Mapping[str, str] = ...) -> RunInfo:  # fmt: skip
+    def create_run(
+        self,
+        project: str,
+        name: str,
+        *,
+        owner: str,
+        config: Mapping[str, Any] = ...,
+        tags: Sequence[str] = ...,
+        environment: Mapping[str, Any] = ...,
+        git: Mapping[str, str] = ...,
+    ) -> RunInfo:
         """Adds a run and its first attempt."""
 
     def runs(self, project: str | None = None, name: str | None = None) -> list[RunInfo]:
@@ -169,8 +178,17 @@ class Store(Protocol):
     def read_overview(self, run: int, key: str, buckets: int) -> Overview:
         """A series in at most so many buckets."""
 
-    def begin_evaluation(self, run: int, attempt: int, identity: str, task: str, task_fingerprint: str,
-                         progress: Progress, weights: str, supersede: bool = True) -> EvaluationHandle:  # fmt: skip
+    def begin_evaluation(
+        self,
+        run: int,
+        attempt: int,
+        identity: str,
+        task: str,
+        task_fingerprint: str,
+        progress: Progress,
+        weights: str,
+        supersede: bool = True,
+    ) -> EvaluationHandle:
         """The evaluation of that identity: a new one, or the one that was begun or done before.
 
         With `supersede` a new one supersedes what earlier attempts at the run have from its step on.

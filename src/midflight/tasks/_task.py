@@ -242,8 +242,7 @@ def _source_table(source: Rows) -> dict[str, Any]:
 def _build_source(table: Mapping[str, Any], origin: str) -> Source:
     kind = table.get("kind")
     if not isinstance(kind, str):
-        raise TaskError(f"{origin}: kind", got=kind,
-                        allowed=", ".join(catalog.keys("midflight.tasks.sources")))  # fmt: skip
+        raise TaskError(f"{origin}: kind", got=kind, allowed=", ".join(catalog.keys("midflight.tasks.sources")))
     return build(catalog.load("midflight.tasks.sources", kind, Source), table, origin)
 
 
@@ -266,5 +265,8 @@ def _stable(value: Any) -> Any:
         return value.isoformat()
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TaskError("a column holds a value without a stable text", got=type(value).__name__,
-                    allowed="texts, numbers, lists and objects of them")  # fmt: skip
+    raise TaskError(
+        "a column holds a value without a stable text",
+        got=type(value).__name__,
+        allowed="texts, numbers, lists and objects of them",
+    )

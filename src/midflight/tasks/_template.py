@@ -20,19 +20,19 @@ def _last_number(text: str) -> str:
 
 
 def _wikitext_detokenize(text: str) -> str:
-    """WikiText's tokenised text as it is written; the steps and their order are lm-evaluation-harness', as its score."""
+    """WikiText's tokenised text as it is written; steps and order are lm-evaluation-harness', as is the score."""
     for pattern, replacement in _WIKITEXT:
         text = re.sub(pattern, replacement, text)
     return text
 
 
 def _wikihow_clean(text: str) -> str:
-    """HellaSwag's WikiHow passages without their ``[title]`` and ``[step]`` marks, as lm-evaluation-harness reads them."""
+    """HellaSwag's WikiHow passages without ``[title]`` and ``[step]`` marks, as lm-evaluation-harness reads them."""
     return re.sub(r"\[.*?\]", "", text.strip().replace(" [title]", ". ")).replace("  ", " ")
 
 
 def _hh_messages(text: str) -> list[dict[str, str]]:
-    """A transcript of HH-RLHF as messages: its turns begin with ``Human:`` and ``Assistant:`` on a line of their own."""
+    """A transcript of HH-RLHF as messages: turns begin with ``Human:`` and ``Assistant:`` on a line of their own."""
     parts = re.split(r"(?:^|\n\n)(Human|Assistant): ?", text)
     roles = {"Human": "user", "Assistant": "assistant"}
     return [{"role": roles[who], "content": said.strip()} for who, said in zip(parts[1::2], parts[2::2], strict=True)]

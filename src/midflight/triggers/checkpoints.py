@@ -146,7 +146,7 @@ def _is_whole(shard: Path) -> bool:
         except (json.JSONDecodeError, UnicodeDecodeError):
             return False
     ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    return size == 8 + length + max(ends, default=0)
+    return bool(size == 8 + length + max(ends, default=0))
 
 
 def _all_files(path: Path) -> list[Path]:

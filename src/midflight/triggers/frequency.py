@@ -83,7 +83,7 @@ class EpochStepTimeFreqCtl:
         return self.take(now)
 
     def take(self, progress: Progress) -> bool:
-        """Whether an evaluation is due; a due one is taken for done. Asking again about the same progress costs nothing."""
+        """Whether an evaluation is due; a due one is taken for done. Asking again costs nothing."""
         due = self.is_due(progress)
         if due:
             self.mark_done(progress)

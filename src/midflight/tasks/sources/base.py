@@ -44,8 +44,9 @@ class Source(Config):
         """
         from midflight.errors import TaskError
 
-        raise TaskError(f"a source of kind {self.kind!r} has no splits", got=split,
-                        hint="give [fewshot] a source table of its own")  # fmt: skip
+        raise TaskError(
+            f"a source of kind {self.kind!r} has no splits", got=split, hint="give [fewshot] a source table of its own"
+        )
 
 
 Format = Literal["jsonl", "json", "csv", "parquet"]

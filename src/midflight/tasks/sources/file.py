@@ -13,8 +13,13 @@ from midflight.errors import TaskError, missing_extra
 from midflight.tasks.sources.base import Format, Row, Source
 
 _FORMATS: dict[str, Format] = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet",
-}  # fmt: skip
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+}
 
 
 class FileSource(Source):
@@ -36,8 +41,9 @@ class FileSource(Source):
         path = Path(self.path.replace("{split}", self.split)).expanduser()
         form = self.format or _FORMATS.get(path.suffix.lower())
         if form is None:
-            raise TaskError(f"{path}: unknown format {path.suffix!r}", allowed=", ".join(_FORMATS),
-                            hint="or give `format`")  # fmt: skip
+            raise TaskError(
+                f"{path}: unknown format {path.suffix!r}", allowed=", ".join(_FORMATS), hint="or give `format`"
+            )
         if not path.is_file():
             raise TaskError(f"{path}: no such file")
         read = {"jsonl": _jsonl, "json": _json, "csv": _csv, "parquet": _parquet}[form]
@@ -51,8 +57,11 @@ class FileSource(Source):
     def with_split(self, split: str) -> FileSource:
         """The file of another split, where the path holds ``{split}``."""
         if "{split}" not in self.path:
-            raise TaskError(f"the path {self.path!r} has no {{split}} to replace", got=split,
-                            hint="give [fewshot] a source table of its own")  # fmt: skip
+            raise TaskError(
+                f"the path {self.path!r} has no {{split}} to replace",
+                got=split,
+                hint="give [fewshot] a source table of its own",
+            )
         return self.model_copy(update={"split": split})
 
 
@@ -65,8 +74,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             try:
                 yield number, raw.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise TaskError(f"{path}:{number}: not UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
-                                hint="convert it, e.g. iconv -f LATIN1 -t UTF-8") from None  # fmt: skip
+                raise TaskError(
+                    f"{path}:{number}: not UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
+                    hint="convert it, e.g. iconv -f LATIN1 -t UTF-8",
+                ) from None
 
 
 def _record(value: Any, origin: str) -> Row:

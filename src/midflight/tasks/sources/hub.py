@@ -55,5 +55,7 @@ class HubSource(Source):
             return datasets.load_dataset(self.path, self.config, split=self.split, revision=self.revision)
         except Exception as error:  # datasets raises dozens of kinds; each becomes the one line that a user can act on
             reason = str(error).split("\n", 1)[0]
-            raise TaskError(f"{self._label()}: cannot be loaded: {type(error).__name__}: {reason}",
-                            hint="offline? name a local copy instead: --task KEY@PATH") from error  # fmt: skip
+            raise TaskError(
+                f"{self._label()}: cannot be loaded: {type(error).__name__}: {reason}",
+                hint="offline? name a local copy instead: --task KEY@PATH",
+            ) from error

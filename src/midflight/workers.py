@@ -1,7 +1,7 @@
-"""Verifiers in processes of their own, with a hard time limit: one that hangs is killed, and costs one verdict.
+"""Functions in processes of their own, with a hard time limit: one that hangs is killed, and costs one result.
 
 Verifiers parse text that a model wrote. Some loop on it, some take all memory, some use SIGALRM and so fail outside
-the main thread. A fresh interpreter (not a fork: the caller may hold threads and a GPU; not `multiprocessing`: it
+the main thread. Generators of puzzles depend on the hash seed of the process, which is fixed here. A fresh interpreter (not a fork: the caller may hold threads and a GPU; not `multiprocessing`: it
 would run the user's script again) keeps all of that away from training.
 """
 
@@ -23,11 +23,11 @@ from typing import Any
 from midflight.errors import MissingExtraError
 
 START_S = 60.0
-"""Seconds that a new worker may take on top of a verifier's limit: it has to import the verifier first."""
+"""Seconds that a new worker may take on top of a call's limit: it has to import the function first."""
 
 
-class GraderPool:
-    """Workers that run verifiers.
+class WorkerPool:
+    """Processes that call functions.
 
     Args:
         workers: Processes at most.
@@ -40,19 +40,19 @@ class GraderPool:
             self._idle.put(_Worker())
 
     def map(self, function: str, calls: Sequence[Sequence[Any]], limit_s: float, extra: str) -> list[dict[str, Any]]:
-        """Results of a verifier on many arguments, in their order.
+        """Results of a function for many arguments, in their order.
 
         Args:
             function: ``module:name``.
             calls: Arguments of each call, plain enough for JSON.
             limit_s: Seconds that one call may take.
-            extra: The extra that brings the verifier.
+            extra: The extra of Midflight that brings what the function imports.
 
         Returns:
             For each call ``{"value": …}`` or ``{"error": reason}``.
 
         Raises:
-            MissingExtraError: If the verifier's package is not installed.
+            MissingExtraError: If what it imports is not installed.
         """
 
         def one(arguments: Sequence[Any]) -> dict[str, Any]:
@@ -62,11 +62,11 @@ class GraderPool:
             finally:
                 self._idle.put(worker)
 
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="midflight-grader") as threads:
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="midflight-worker") as threads:
             results = list(threads.map(one, calls))
         missing = next((result["missing"] for result in results if "missing" in result), None)
         if missing is not None:
-            raise MissingExtraError(f"the metric needs {missing}", hint=f"pip install 'midflight[{extra}]'")
+            raise MissingExtraError(f"{function} needs {missing}", hint=f"pip install 'midflight[{extra}]'")
         return results
 
     def close(self) -> None:
@@ -93,24 +93,26 @@ class _Worker:
             line = self._read_line(process, time.monotonic() + limit_s + (START_S if fresh else 0.0))
         except OSError as error:
             self.stop()
-            return {"error": f"the verifier's process died: {error}"}
+            return {"error": f"the process died: {error}"}
         if line is None:
             self.stop()
-            return {"error": f"the verifier took more than {limit_s:g} s"}
+            return {"error": f"took more than {limit_s:g} s"}
         if not line:
             code = process.wait()
             self.stop()
-            return {"error": f"the verifier's process died with exit code {code}"}
+            return {"error": f"the process died with exit code {code}"}
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._rest = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "midflight.metrics._worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+            [sys.executable, "-m", "midflight._worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+        )
         return self._process
 
     def _read_line(self, process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
@@ -139,11 +141,11 @@ class _Worker:
 
 
 @lru_cache(maxsize=1)
-def grader_pool() -> GraderPool:
+def worker_pool() -> WorkerPool:
     """The pool of this process: workers stay warm from one evaluation to the next."""
-    pool = GraderPool(max(1, min(8, (os.cpu_count() or 1))))
+    pool = WorkerPool(max(1, min(8, (os.cpu_count() or 1))))
     atexit.register(pool.close)
     return pool
 
 
-os.register_at_fork(after_in_child=grader_pool.cache_clear)  # a forked child must not talk to its parent's workers
+os.register_at_fork(after_in_child=worker_pool.cache_clear)  # a forked child must not talk to its parent's workers

@@ -1,7 +1,7 @@
-"""The process that runs verifiers: ``python -m midflight.metrics._worker``.
+"""The process that calls functions: ``python -m midflight._worker``; see `midflight.workers`.
 
 One JSON line in, one out: ``{"function": "module:name", "args": [...], "limit_s": 5}`` gives ``{"value": …}`` or
-``{"error": …}``. Whatever a verifier prints goes to standard error, so that it cannot forge an answer.
+``{"error": …}``. Whatever a function prints goes to standard error, so that it cannot forge an answer.
 """
 
 from __future__ import annotations
