@@ -1,7 +1,8 @@
 """The process that calls functions: ``python -m midflight._worker``; see `midflight.workers`.
 
 One JSON line in, one out: ``{"function": "module:name", "args": [...], "limit_s": 5}`` gives ``{"value": …}`` or
-``{"error": …}``. Whatever a function prints goes to standard error, so that it cannot forge an answer.
+``{"error": …}``; without ``args`` the function's module is only imported. Whatever a function prints goes to standard
+error, so that it cannot forge an answer.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def main() -> None:
 def _answer(call: dict[str, Any]) -> dict[str, Any]:
     module, _, name = call["function"].partition(":")
     try:
-        return {"value": getattr(importlib.import_module(module), name)(*call["args"])}
+        function = getattr(importlib.import_module(module), name)
+        return {"value": function(*call["args"]) if "args" in call else None}
     except ImportError as error:
         return {"missing": error.name or str(error)}
     except Exception as error:  # hostile text may raise anything; it is an answer about this text, not a crash

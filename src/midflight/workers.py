@@ -1,8 +1,9 @@
 """Functions in processes of their own, with a hard time limit: one that hangs is killed, and costs one result.
 
 Verifiers parse text that a model wrote. Some loop on it, some take all memory, some use SIGALRM and so fail outside
-the main thread. Generators of puzzles depend on the hash seed of the process, which is fixed here. A fresh interpreter (not a fork: the caller may hold threads and a GPU; not `multiprocessing`: it
-would run the user's script again) keeps all of that away from training.
+the main thread. Generators of puzzles depend on the hash seed of the process, which is fixed here. A fresh interpreter
+keeps all of that away from training: not a fork, since the caller may hold threads and a GPU; not `multiprocessing`,
+which would run the user's script again.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from typing import Any
 
 from midflight.errors import MissingExtraError
 
-START_S = 60.0
-"""Seconds that a new worker may take on top of a call's limit: it has to import the function first."""
+IMPORT_S = 60.0
+"""Seconds that a new worker may take to import what it is to call."""
 
 
 class WorkerPool:
@@ -58,7 +59,7 @@ class WorkerPool:
         def one(arguments: Sequence[Any]) -> dict[str, Any]:
             worker = self._idle.get()
             try:
-                return worker.call({"function": function, "args": list(arguments), "limit_s": limit_s}, limit_s)
+                return worker.call(function, list(arguments), limit_s)
             finally:
                 self._idle.put(worker)
 
@@ -81,16 +82,27 @@ class _Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
+        self._imported: set[str] = set()
 
-    def call(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        fresh = self._process is None or self._process.poll() is not None
-        process = self._start() if fresh else self._process
+    def call(self, function: str, arguments: list[Any], limit_s: float) -> dict[str, Any]:
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        if function not in self._imported:
+            loaded = self._ask({"function": function}, IMPORT_S)
+            if "value" not in loaded:
+                return loaded
+            self._imported.add(function)
+        return self._ask({"function": function, "args": arguments}, limit_s)
+
+    def _ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        """The worker's answer; if there is none in time, the worker is gone."""
+        process = self._process
         assert process is not None
         assert process.stdin is not None
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.write(json.dumps({**request, "limit_s": limit_s}).encode() + b"\n")
             process.stdin.flush()
-            line = self._read_line(process, time.monotonic() + limit_s + (START_S if fresh else 0.0))
+            line = self._read_line(process, time.monotonic() + limit_s)
         except OSError as error:
             self.stop()
             return {"error": f"the process died: {error}"}
@@ -104,8 +116,8 @@ class _Worker:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._rest = b""
+    def _start(self) -> None:
+        self._rest, self._imported = b"", set()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "midflight._worker"],
             stdin=subprocess.PIPE,
@@ -113,7 +125,6 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
         )
-        return self._process
 
     def _read_line(self, process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
         """The next line; empty if the process ended, None if the time is up."""

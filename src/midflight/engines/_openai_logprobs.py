@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
+PROBE = ("1 2 3 4 5 6 7 8", " 9 10 11 12 13 14 15 16 17 18 19 20")
+"""Context and continuation that every model can foresee."""
+
 
 class EchoError(ValueError):
     """An answer that is no echo of the prompt with log-probabilities."""
@@ -53,6 +56,27 @@ def score_echo(answer: Any, context: str, continuation: str) -> EchoScore:
     if not scored or any(not isinstance(v, int | float) for v in scored):
         raise EchoError("the continuation has no log-probabilities: the prompt was not echoed")
     return EchoScore(math.fsum(scored), _greedy(logprobs, chosen), len(chosen), chosen[0])
+
+
+def check_alignment(answer: Any) -> None:
+    """Refuses log-probabilities that belong to the token after the one that they stand at.
+
+    llama-cpp-python 0.3.16 shifts them so for models without a BOS token. In a text that a model can foresee, the
+    likeliest token at a place is the token that stands there; if it is more often the one behind, all are shifted.
+
+    Args:
+        answer: The server's answer to `PROBE`, echoed.
+
+    Raises:
+        EchoError: If they are shifted.
+    """
+    logprobs = answer.choices[0].logprobs
+    tokens, top = list(logprobs.tokens), list(getattr(logprobs, "top_logprobs", None) or [])
+    likeliest = [max(found, key=found.get) if found else None for found in top]
+    in_place = sum(a == b for a, b in zip(likeliest, tokens, strict=False))
+    shifted = sum(a == b for a, b in zip(likeliest, tokens[1:], strict=False))
+    if shifted > in_place and shifted > len(tokens) // 3:
+        raise EchoError("the server's log-probabilities are shifted by one token")
 
 
 def _starts(tokens: Sequence[str], offsets: Sequence[int] | None, echoed: str, prompt: str) -> list[int]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from midflight.engines._openai_logprobs import EchoError, score_echo
+from midflight.engines._openai_logprobs import PROBE, EchoError, check_alignment, score_echo
 from midflight.engines.base import BaseEngine
 from midflight.errors import ConfigError, EngineDiedError, EngineError, missing_extra, shorten
 from midflight.records import Output, Request, RequestKind, Sampling
@@ -27,7 +27,6 @@ except ImportError as error:
     raise missing_extra("the openai engine", "openai", error) from None
 
 _FATAL = (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError)
-_PROBE = "one two three four"
 
 
 class OpenAI(BaseEngine):
@@ -110,8 +109,9 @@ class OpenAI(BaseEngine):
         kinds: set[RequestKind] = {"generate"}
         try:
             with self._client(openai.OpenAI, retries=1, timeout_s=min(self.timeout_s, 60)) as client:
-                answer = client.completions.create(**self._echo_arguments(_PROBE))
-            score_echo(answer, "one", " two three four")
+                answer = client.completions.create(**self._echo_arguments("".join(PROBE)))
+            score_echo(answer, *PROBE)
+            check_alignment(answer)
             kinds.add("loglikelihood")
         except (openai.OpenAIError, EchoError, ValueError, TypeError, AttributeError) as error:
             self._no_echo = _reason(error)
@@ -121,7 +121,7 @@ class OpenAI(BaseEngine):
         """What the server lacks."""
         if capability == "loglikelihood":
             reason = f" ({self._no_echo})" if getattr(self, "_no_echo", "") else ""
-            return f"{self.url} returns no log-probabilities of the prompt{reason}; vLLM and SGLang do"
+            return f"{self.url} returns no usable log-probabilities of the prompt{reason}; vLLM and SGLang do"
         return "load the reward model with the hf engine"
 
     def fingerprint(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Stage 5, scores: takes samples, gives a score for each item and metric; between engine and estimate.
 
 A metric is a file in this folder (`base` says what it may be), a registered class of the user's, or a key with a
-number: ``pass@8`` is `pass_at`, ``pass^4`` is `pass_hat`. Verifiers that parse a model's text run in `midflight.workers`.
+number: ``pass@8`` is `pass_at`, ``pass^4`` is `pass_hat`. Verifiers that parse a model's text run in worker processes.
 """
 
 from __future__ import annotations

@@ -55,18 +55,31 @@ def verify(gold: str, prediction: str) -> tuple[float, str | None]:
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse
     from math_verify import verify as equal
 
-    targets: list[Any] = []
-    for text in (gold, f"${gold}$"):
-        targets = parse(_upright(text), [LatexExtractionConfig(), ExprExtractionConfig()], parsing_timeout=int(LIMIT_S))
-        if targets:
-            break
+    def read(text: str) -> list[Any]:
+        # no time limit of Math-Verify's own: this process is killed when its time is up
+        return list(parse(_upright(text), [LatexExtractionConfig(), ExprExtractionConfig()], parsing_timeout=None))
+
+    # a target is a formula by definition; an answer in plain words is none
+    targets = next(filter(None, map(read, (*_ways(gold), f"${gold}$"))), [])
     if not targets:
         raise ValueError(f"the target {gold[:100]!r} is no expression")
-    found = parse(_upright(prediction), [LatexExtractionConfig(), ExprExtractionConfig()], parsing_timeout=int(LIMIT_S))
-    if not found:
+    answers = list(filter(None, map(read, _ways(prediction))))
+    if not answers:
         return 0.0, None
-    same = bool(equal(targets, found, timeout_seconds=int(LIMIT_S))) and not _numerically_apart(targets[0], found[0])
-    return float(same), str(found[0])[:200]
+    right = (
+        answer
+        for answer in answers
+        if equal(targets, answer, timeout_seconds=None) and not _numerically_apart(targets[0], answer[0])
+    )
+    found = next(right, None)
+    return float(found is not None), str((found or answers[0])[0])[:200]
+
+
+def _ways(text: str) -> tuple[str, ...]:
+    """How a text may be read. Bare LaTeX, as datasets hold answers, is a formula first; anything else is what it is."""
+    if any(mark in text for mark in ("$", "\\boxed", "\\(", "\\[")):
+        return (text,)
+    return (f"${text}$", text) if "\\" in text else (text,)
 
 
 def _upright(text: str) -> str:
