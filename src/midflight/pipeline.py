@@ -149,7 +149,7 @@ class _Plan:
     @property
     def identity(self) -> str:
         """What makes this evaluation the same as another: computed once, it need not be computed again."""
-        return _digest([self.fingerprint, self.engine, self.weights, self.progress.step, self.seed])
+        return _digest([self.task.name, self.fingerprint, self.engine, self.weights, self.progress.step, self.seed])
 
 
 def _plan(

@@ -237,7 +237,8 @@ class Run:
             return newest, newest.attempts
         wanted = resume == "must" or (resume == "auto" and newest is not None and newest.status != "finished")
         if newest is not None and wanted:
-            if not _is_alive(self.store.owner(newest.id), newest.heartbeat):
+            alive = newest.status == "running" and _is_alive(self.store.owner(newest.id), newest.heartbeat)
+            if not alive:
                 return newest, self.store.resume_run(newest.id, owner=owner())
             if resume == "must":
                 raise ConfigError(
