@@ -57,9 +57,7 @@ def main() -> None:
         sys.exit(code if isinstance(code, int) else 0)
     except MidflightError as error:
         _fail(str(error))
-    except typer.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("midflight: stopped; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

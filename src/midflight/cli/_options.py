@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from midflight.errors import ConfigError
-from midflight.store import RunInfo, Store, open_store
+
+if TYPE_CHECKING:
+    from midflight.store import RunInfo, Store
 
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="URL or file of the store. Default: $MIDFLIGHT_STORE or midflight.db.")
@@ -18,6 +20,8 @@ ProjectOption = Annotated[str | None, typer.Option("--project", help="Only this 
 
 def existing_store(url: str | None) -> Store:
     """The store to read from; it has to be there."""
+    from midflight.store import open_store
+
     return open_store(url, create=False)
 
 

@@ -26,10 +26,10 @@ def untouched(modules: Iterable[Any] = ()) -> Iterator[None]:
     """
     with ExitStack() as stack:
         stack.callback(random.setstate, random.getstate())
-        if "numpy" in sys.modules:
+        if sys.modules.get("numpy") is not None:
             numpy_random = sys.modules["numpy"].random
             stack.callback(numpy_random.set_state, numpy_random.get_state())
-        if "torch" in sys.modules:
+        if sys.modules.get("torch") is not None:
             _guard_torch(stack, list(modules))
         yield
 

@@ -1,0 +1,5 @@
+"""``python -m midflight`` is `midflight`."""
+
+from midflight.cli import main
+
+main()
