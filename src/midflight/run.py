@@ -85,6 +85,8 @@ class Run:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._finished = not self.enabled
+        self.trains = resume != "attach"
+        """True if this process trains, so that evaluations have a share of its time."""
         self.attached = False
         """True if another process is the run's own: nothing is superseded or ended from here."""
         if self.enabled:

@@ -12,6 +12,8 @@ import typer
 
 from midflight.errors import MidflightError
 
+STOPPED = 130
+
 app = typer.Typer(
     name="midflight",
     help="Evaluates language models while they train.",
@@ -54,12 +56,13 @@ def main() -> None:
     """Runs a command; what goes wrong is one line on standard error, never a traceback."""
     try:
         code = app(standalone_mode=False)
+        if code == STOPPED:  # what typer makes of Ctrl-C
+            _stopped()
         sys.exit(code if isinstance(code, int) else 0)
     except MidflightError as error:
         _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        print("midflight: stopped; the same command goes on where it stopped", file=sys.stderr)
-        sys.exit(130)
+        _stopped()
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
@@ -68,6 +71,11 @@ def main() -> None:
         if usage is None:
             raise
         _fail(usage())
+
+
+def _stopped() -> None:
+    print("midflight: stopped; the same command goes on where it stopped", file=sys.stderr)
+    sys.exit(STOPPED)
 
 
 def _fail(message: str) -> None:

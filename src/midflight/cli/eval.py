@@ -38,6 +38,7 @@ def evaluate(
     json_: JsonOption = False,
 ) -> int:
     """Evaluate a model on tasks. What was evaluated before is read from the store; what was begun is completed."""
+    from midflight.cli._quiet import quiet_libraries
     from midflight.engines import open_engine
     from midflight.errors import ConfigError
     from midflight.pipeline import evaluate_checkpoint
@@ -47,6 +48,7 @@ def evaluate(
     from midflight.show.tables import console, report_table
     from midflight.tasks import load_task
 
+    quiet_libraries()
     if step < 0:
         raise ConfigError("--step", got=step, allowed="a whole number from 0")
     if out is not None and not out.absolute().parent.is_dir():

@@ -30,6 +30,9 @@ def watch(
     device: Annotated[str | None, typer.Option(help="cuda, cpu, …")] = None,
 ) -> int:
     """Evaluate each finished checkpoint once, in step order; half-written ones are left alone until complete."""
+    from midflight.cli._quiet import quiet_libraries
+
+    quiet_libraries()
     from midflight.cli._checkpoints import CheckpointEvaluator
     from midflight.errors import ConfigError
     from midflight.run import Run

@@ -91,7 +91,9 @@ class HF(BaseEngine):
         try:
             tokenizer = AutoTokenizer.from_pretrained(**source)
             auto: Any = AutoModelForCausalLM
-            if "gguf_file" not in source:  # such a file holds a language model, and is slow to read
+            if "gguf_file" in source:  # such a file holds a language model, and is slow to read
+                source = {**source, **_dense()}
+            else:
                 kinds = " ".join(AutoConfig.from_pretrained(**source).architectures or ())
                 auto = AutoModelForSequenceClassification if "SequenceClassification" in kinds else auto
             model = auto.from_pretrained(**source, dtype=number_type, use_safetensors=True)
@@ -272,6 +274,15 @@ def _pretrained_arguments(path: Path) -> dict[str, Any]:
     if not list(path.glob("*.safetensors")):
         raise ConfigError(f"{path}: no *.safetensors in it", hint="pickled weights are not loaded; convert them")
     return {"pretrained_model_name_or_path": str(path)}
+
+
+def _dense() -> dict[str, Any]:
+    """Has a GGUF file unpacked as it is loaded: packed, it would compute in float32, whatever was asked for."""
+    try:
+        from transformers import GgufConfig
+    except ImportError:  # before it could leave them packed
+        return {}
+    return {"quantization_config": GgufConfig(dequantize=True)}
 
 
 def _dtype(name: str, path: Path) -> Any:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from midflight.errors import shorten
-from midflight.records import Estimate, EvalReport
+from midflight.records import SCORED, Estimate, EvalReport
 from midflight.run import ALIVE_S
 from midflight.show.lines import duration, leading, number, with_interval
 from midflight.store import Head, RunInfo
@@ -27,7 +27,7 @@ def console(stderr: bool = False) -> Console:
 
 def report_table(report: EvalReport) -> Group:
     """All numbers of an evaluation, with counts and cost."""
-    table = _table(f"{report.task} · {_where(report)}", "metric", "slice", "value [95 %]", "n", "not scored", "method")
+    table = _table(f"{report.task} · {_where(report)}", "metric", "slice", "value [95 %]", "n", "of which", "method")
     shown = 0
     for estimate in report.estimates:
         shown += bool(estimate.slice)
@@ -38,7 +38,7 @@ def report_table(report: EvalReport) -> Group:
             escape(shorten(estimate.slice, 40)),
             _value(estimate),
             str(estimate.n),
-            _missing(estimate),
+            _states(estimate),
             escape(estimate.note or estimate.method),
         )
     lines = [_cost_line(report)]
@@ -63,9 +63,14 @@ def _value(estimate: Estimate) -> str:
     return escape(with_interval(estimate))
 
 
-def _missing(estimate: Estimate) -> str:
-    missing = {state: count for state, count in estimate.counts.items() if state in ("error", "cancelled", "not_run")}
-    return "[red]" + ", ".join(f"{count} {state}" for state, count in missing.items()) + "[/red]" if missing else ""
+def _states(estimate: Estimate) -> str:
+    """How items ended that did not simply end well; those without a score in red."""
+    states = [
+        f"[red]{count} {state}[/red]" if state not in SCORED else f"{count} {state}"
+        for state, count in estimate.counts.items()
+        if state != "ok"
+    ]
+    return ", ".join(states)
 
 
 def _cost_line(report: EvalReport) -> str:
@@ -110,7 +115,7 @@ def state_of(info: RunInfo) -> str:
 def curve_table(reports: Sequence[EvalReport]) -> Table:
     """The evaluations of one task as they follow each other: a row a step, a column a metric."""
     metrics = list(dict.fromkeys(_unit(e) for report in reports for e in leading(report)))
-    table = _table(reports[0].task, "step", "epoch", *metrics, "n", "not scored", "took")
+    table = _table(reports[0].task, "step", "epoch", *metrics, "n", "of which", "took")
     for report in reports:
         known = {_unit(e): e for e in leading(report)}
         cells = [_value(known[name]) if name in known else "–" for name in metrics]
@@ -120,7 +125,7 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
             f"{report.progress.epoch:.2f}",
             *cells,
             str(first.n),
-            _missing(first),
+            _states(first),
             duration(report.cost.seconds),
         )
     return table

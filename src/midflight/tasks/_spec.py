@@ -69,7 +69,8 @@ class TaskSpec(Config):
         chosen: Expression of the better answer: a text, a message, or a list of messages (preference).
         rejected: Expression of the worse one (preference).
         scored_by: What ranks a pair: a reward model, or the log-likelihood of the answer (preference).
-        answer: Regular expression that finds the answer in the output, or its first group. None = all of it.
+        answer: Regular expression that finds the answer in the output: its first group that matched, or all of the
+            match where it has none. None = the whole output.
         answer_pick: Which match counts where there are several.
         samples: Attempts at each item.
         sampling: How they are generated.

@@ -80,5 +80,6 @@ class Generate(Kind):
         if not matches:
             return None
         match = matches[0 if self.spec.answer_pick == "first" else -1]
-        found: str | None = match.group(1) if self._answer.groups else match.group(0)
-        return found.strip() if found else None
+        groups = match.groups() or (match.group(0),)
+        found = next((group for group in groups if group is not None), "")
+        return found.strip() or None
