@@ -99,10 +99,17 @@ def tiny_llama(tokenizer, seed: int = 0, **changes):
 
     torch.manual_seed(seed)
     settings = {
-        "vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "max_position_embeddings": 128, "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "initializer_range": 0.2,
-    }  # fmt: skip
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 128,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "initializer_range": 0.2,
+    }
     return LlamaForCausalLM(LlamaConfig(**{**settings, **changes})).eval()
 
 

@@ -35,7 +35,12 @@ dist.destroy_process_group()
 
 def test_ranks_with_different_clocks_decide_the_same_and_one_records(tmp_path):
     ranks = [
-        subprocess.Popen([sys.executable, "-c", RANK, str(tmp_path), str(i)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", RANK, str(tmp_path), str(i)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for i in range(2)
     ]
     outputs = [r.communicate(timeout=120) for r in ranks]

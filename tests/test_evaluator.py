@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_llama
 
 import midflight as mf
+from conftest import tiny_llama
 from midflight.dispatch import untouched
 from midflight.errors import CapabilityError, ConfigError, EvaluationError
 from midflight.records import Progress
@@ -89,7 +89,9 @@ class TestWhen:
 
     def test_should_evaluate(self):
         ev = evaluator(freq_steps=2, eval_before_train=True)
-        asked = [(step, ev.should_evaluate(epoch=0, step=step), ev.should_evaluate(epoch=0, step=step)) for step in range(6)]
+        asked = [
+            (step, ev.should_evaluate(epoch=0, step=step), ev.should_evaluate(epoch=0, step=step)) for step in range(6)
+        ]
         assert asked == [(s, s % 2 == 0, s % 2 == 0) for s in range(6)]
 
 
@@ -143,7 +145,9 @@ class TestResume:
         engine = mf.engines.Fake("1")
         for _ in range(2):
             run = mf.Run("p", "r", resume="must" if mf.open_store().runs() else "auto")
-            ev = mf.Evaluator(mf.EvaluatorConfig(freq_steps=5, eval_before_train=True), [sums()], engine, run, quiet=True)
+            ev = mf.Evaluator(
+                mf.EvaluatorConfig(freq_steps=5, eval_before_train=True), [sums()], engine, run, quiet=True
+            )
             with ev:
                 for step in range(1, 11):
                     run.log(step, loss=1.0)
@@ -392,15 +396,21 @@ def test_the_loop_of_the_design_runs_as_it_is_written(word_tokenizer):
         return loss
 
     run = mf.Run(project="mt-math", name="mt4-seed0", config=cfg)
-    with mf.Evaluator(mf.EvaluatorConfig(freq_steps=100, eval_before_train=True), tasks=[gsm8k, my_task],
-                      engine=mf.engines.HF(model, tokenizer), run=run) as ev:  # measures before the first update  # fmt: skip
+    with mf.Evaluator(
+        mf.EvaluatorConfig(freq_steps=100, eval_before_train=True),
+        tasks=[gsm8k, my_task],
+        engine=mf.engines.HF(model, tokenizer),
+        run=run,
+    ) as ev:  # measures before the first update
         for step, batch in enumerate(loader, start=1):
             run.log(step, loss=train_step(batch))
             ev.step(step, epoch=epoch)  # measures when due
             # measures the last weights
     run.finish()
     store = mf.open_store()
-    assert [(r.task, r.progress.step) for r in store.reports(1)] == [(t, s) for s in (0, 100, 200) for t in ("gsm8k", "my_task")]
+    assert [(r.task, r.progress.step) for r in store.reports(1)] == [
+        (t, s) for s in (0, 100, 200) for t in ("gsm8k", "my_task")
+    ]
     assert len(store.read_points(1, "loss").steps) == 200
     assert store.reports(1)[-1].cost.train_share is not None
 

@@ -66,7 +66,10 @@ class TestConfig:
             ({"rate": 0.1, "nmae": "y"}, "unknown key 'nmae'; did you mean 'name'?"),
             ({"rate": 0.1, "zzz": 1}, "unknown key 'zzz'; known keys: inner, name, rate"),
             ({"rate": 0.1, "inner": {"depht": 2}}, "unknown key 'inner.depht'; did you mean 'depth'?"),
-            ({"rate": 0.1, "inner": {"depth": 0}}, r"inner.depth: input should be greater than or equal to 1 \(got 0\)"),
+            (
+                {"rate": 0.1, "inner": {"depth": 0}},
+                r"inner.depth: input should be greater than or equal to 1 \(got 0\)",
+            ),
             ({"rate": True}, "rate: input should be a valid number"),
         ],
     )
@@ -120,12 +123,21 @@ class TestEnviron:
             ({}, (0, 1, 0, 0, "plain")),
             ({"RANK": "5", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "GROUP_RANK": "2"}, (5, 16, 1, 2, "torchrun")),
             (
-                {"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_ID": "0"},
+                {
+                    "SLURM_PROCID": "3",
+                    "SLURM_NTASKS": "4",
+                    "SLURM_LOCALID": "1",
+                    "SLURM_NODEID": "1",
+                    "SLURM_STEP_ID": "0",
+                },
                 (3, 4, 1, 1, "slurm"),
             ),
             # an allocation without srun is one process, though SLURM_NTASKS says four
             ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, (0, 1, 0, 0, "plain")),
-            ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}, (1, 2, 1, 0, "openmpi")),
+            (
+                {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
+                (1, 2, 1, 0, "openmpi"),
+            ),
         ],
     )
     def test_places(self, monkeypatch, variables, place):
@@ -144,7 +156,10 @@ class TestEnviron:
 
     def test_git_state(self, tmp_path):
         assert environ.git_state(tmp_path) == {}
-        for words in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=b@c", "commit", "-q", "--allow-empty", "-m", "x"]):
+        for words in (
+            ["init", "-q"],
+            ["-c", "user.name=a", "-c", "user.email=b@c", "commit", "-q", "--allow-empty", "-m", "x"],
+        ):
             subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
         state = environ.git_state(tmp_path)
         assert (len(state["commit"]), state["dirty"]) == (40, "no")
@@ -172,7 +187,18 @@ class TestLightness:
 
     def test_the_core_needs_its_five_dependencies_only(self):
         """What stands in `dependencies` is enough for tasks, the fake engine, the store and the command line."""
-        blocked = ["torch", "transformers", "openai", "matplotlib", "datasets", "pyarrow", "math_verify", "reasoning_gym", "scipy", "pandas"]
+        blocked = [
+            "torch",
+            "transformers",
+            "openai",
+            "matplotlib",
+            "datasets",
+            "pyarrow",
+            "math_verify",
+            "reasoning_gym",
+            "scipy",
+            "pandas",
+        ]
         code = (
             "import sys\n"
             f"sys.modules.update(dict.fromkeys({blocked!r}))\n"

@@ -67,12 +67,16 @@ def test_turns():
         a, b = request.prompt.split("=")[0].split("+")
         return str(int(a) + int(b))
 
-    task = Talk("talk", SUMS, prompt="{{ a }}+{{ b }}=", target="a + b", metrics=["exact_match", "solved@1", "solved@2"])
+    task = Talk(
+        "talk", SUMS, prompt="{{ a }}+{{ b }}=", target="a + b", metrics=["exact_match", "solved@1", "solved@2"]
+    )
     engine = Learner()
     report = evaluate_checkpoint(task, engine)
     assert {m: report.estimate(m).value for m in ("exact_match", "solved@1", "solved@2")} == {
-        "exact_match": 0.5, "solved@1": 0.0, "solved@2": 0.5,
-    }  # fmt: skip
+        "exact_match": 0.5,
+        "solved@1": 0.0,
+        "solved@2": 0.5,
+    }
     assert len(engine.seen) == 20 + 20 + 10
     assert engine.seen[20].prompt == "0+1=x no: "
 
@@ -86,7 +90,9 @@ class TestExactlyOnce:
             assert again == first
             assert len(engine.seen) == 20
             for change in ({"progress": Progress(6)}, {"seed": 1}):
-                assert evaluate_checkpoint(sums(), engine, run=run, **{"progress": Progress(5), **change}).id != first.id
+                assert (
+                    evaluate_checkpoint(sums(), engine, run=run, **{"progress": Progress(5), **change}).id != first.id
+                )
             other = evaluate_checkpoint(sums(), Fake(half_right, version="2"), run=run, progress=Progress(5))
             assert other.id != first.id
 
@@ -112,7 +118,12 @@ class TestExactlyOnce:
         with Run("p", "r") as run:
             report = evaluate_checkpoint(sums(), Fake(half_right, die_after=5), run=run)
             found = report.estimate("exact_match")
-            assert (report.status, found.counts, found.n, found.partial) == ("failed", {"ok": 5, "not_run": 15}, 20, True)
+            assert (report.status, found.counts, found.n, found.partial) == (
+                "failed",
+                {"ok": 5, "not_run": 15},
+                20,
+                True,
+            )
             assert "died after 5 outputs" in next(iter(report.errors))
             engine = Fake(half_right)
             again = evaluate_checkpoint(sums(), engine, run=run)
@@ -192,8 +203,15 @@ class TestRefusals:
         assert (found.value, found.counts, report.status) == (1.0, {"ok": 10, "not_run": 10}, "partial")
 
     def test_the_front_doors(self):
-        pairs = Task("pairs", [{"c": "good", "r": "bad"}] * 1, kind="preference", prompt="x", chosen="c", rejected="r",
-                     metrics=["pairwise_accuracy"])  # fmt: skip
+        pairs = Task(
+            "pairs",
+            [{"c": "good", "r": "bad"}] * 1,
+            kind="preference",
+            prompt="x",
+            chosen="c",
+            rejected="r",
+            metrics=["pairwise_accuracy"],
+        )
         engine = Fake("x", rewards={"good": 1.0, "bad": 0.0})
         assert evaluate_rw(engine, pairs).estimate("pairwise_accuracy").value == 1.0
         assert engine.evaluate_rw(pairs).estimate("pairwise_accuracy").value == 1.0
@@ -249,8 +267,13 @@ class TestUsersMetrics:
 
         with Run("p", "r") as run:
             for step in (0, 10):
-                evaluate_checkpoint(sums(), Fake(half_right), run=run, progress=Progress(step),
-                                    registered={"risk_score": self.RiskSensitiveMetric})  # fmt: skip
+                evaluate_checkpoint(
+                    sums(),
+                    Fake(half_right),
+                    run=run,
+                    progress=Progress(step),
+                    registered={"risk_score": self.RiskSensitiveMetric},
+                )
             found = [r.estimate("risk_score") for r in run.store.reports(run.id)]
             panels = panels_of(run.store, [run.info], "risk_score")
             draw(panels, tmp_path / "risk.png")

@@ -30,17 +30,34 @@ def test_arc_equals_lm_evaluation_harness_item_by_item(smollm, data, tmp_path):
 
     limit, file = 12, data / "benchmarks" / "arc_challenge.jsonl"
     config = {
-        "task": "arc_local", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(file)}}, "test_split": "test",
-        "output_type": "multiple_choice", "doc_to_text": "{{query}}\nAnswer:", "doc_to_target": "{{gold}}", "doc_to_choice": "{{choices}}",
+        "task": "arc_local",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(file)}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{query}}\nAnswer:",
+        "doc_to_target": "{{gold}}",
+        "doc_to_choice": "{{choices}}",
         "metric_list": [{"metric": m, "aggregation": "mean", "higher_is_better": True} for m in ("acc", "acc_norm")],
-    }  # fmt: skip
+    }
     (tmp_path / "arc_local.yaml").write_text(json.dumps(config))
     theirs = simple_evaluate(
-        HFLM(pretrained=smollm.model, tokenizer=smollm.tokenizer, backend="causal", batch_size=4), tasks=["arc_local"], limit=limit,
-        task_manager=TaskManager(include_path=str(tmp_path), include_defaults=False), log_samples=True, bootstrap_iters=10,
-    )  # fmt: skip
-    task = Task("arc", file, kind="multiple_choice", prompt="{{ query }}\nAnswer:", choices="choices", target="gold",
-                metrics=["choice_accuracy", "choice_accuracy_norm"]).limited(limit)  # fmt: skip
+        HFLM(pretrained=smollm.model, tokenizer=smollm.tokenizer, backend="causal", batch_size=4),
+        tasks=["arc_local"],
+        limit=limit,
+        task_manager=TaskManager(include_path=str(tmp_path), include_defaults=False),
+        log_samples=True,
+        bootstrap_iters=10,
+    )
+    task = Task(
+        "arc",
+        file,
+        kind="multiple_choice",
+        prompt="{{ query }}\nAnswer:",
+        choices="choices",
+        target="gold",
+        metrics=["choice_accuracy", "choice_accuracy_norm"],
+    ).limited(limit)
     outputs = {o.request_id: o for o in smollm.run([r for item in task.items for r in task.requests(item, False)])}
     for sample in theirs["samples"]["arc_local"]:
         ours = [outputs[f"{sample['doc_id']:06d}/0/{i}"].logprob for i in range(len(sample["resps"]))]
@@ -60,29 +77,42 @@ def test_perplexity_equals_lm_evaluation_harness(smollm, tmp_path):
     page = " = Robert Boulter = \n \n Robert Boulter is an English film , television and theatre actor . He had a guest @-@ starring role \n"
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"page": page * times}) + "\n" for times in (1, 2, 3)))
     config = {
-        "task": "pages", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(tmp_path / "pages.jsonl")}},
-        "test_split": "test", "output_type": "loglikelihood_rolling", "doc_to_text": "",
-        "doc_to_target": "!function pages.detokenize", "process_results": "!function pages.process_results",
-        "metric_list": [{"metric": "word_perplexity", "aggregation": "weighted_perplexity"},
-                        {"metric": "byte_perplexity", "aggregation": "weighted_perplexity"},
-                        {"metric": "bits_per_byte", "aggregation": "bits_per_byte"}],
-    }  # fmt: skip
-    text = "\n".join(f"{key}: {value if str(value).startswith('!') else json.dumps(value)}" for key, value in config.items())
+        "task": "pages",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(tmp_path / "pages.jsonl")}},
+        "test_split": "test",
+        "output_type": "loglikelihood_rolling",
+        "doc_to_text": "",
+        "doc_to_target": "!function pages.detokenize",
+        "process_results": "!function pages.process_results",
+        "metric_list": [
+            {"metric": "word_perplexity", "aggregation": "weighted_perplexity"},
+            {"metric": "byte_perplexity", "aggregation": "weighted_perplexity"},
+            {"metric": "bits_per_byte", "aggregation": "bits_per_byte"},
+        ],
+    }
+    text = "\n".join(
+        f"{key}: {value if str(value).startswith('!') else json.dumps(value)}" for key, value in config.items()
+    )
     (tmp_path / "pages.yaml").write_text(text)
     (tmp_path / "pages.py").write_text(
         "from lm_eval.tasks.wikitext.preprocess_wikitext import wikitext_detokenizer as detokenize, process_results\n"
     )
     theirs = simple_evaluate(
-        HFLM(pretrained=smollm.model, tokenizer=smollm.tokenizer, backend="causal", batch_size=1), tasks=["pages"],
-        task_manager=TaskManager(include_path=str(tmp_path), include_defaults=False), bootstrap_iters=0,
-    )["results"]["pages"]  # fmt: skip
+        HFLM(pretrained=smollm.model, tokenizer=smollm.tokenizer, backend="causal", batch_size=1),
+        tasks=["pages"],
+        task_manager=TaskManager(include_path=str(tmp_path), include_defaults=False),
+        bootstrap_iters=0,
+    )["results"]["pages"]
     report = evaluate_checkpoint(load_task(f"wikitext@{tmp_path}/pages.jsonl"), smollm)
     for metric in ("word_perplexity", "bits_per_byte"):
         assert report.estimate(metric).value == pytest.approx(theirs[f"{metric},none"], rel=1e-4)
 
 
 def midflight(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "midflight", *map(str, arguments)], capture_output=True, text=True, timeout=600)
+    return subprocess.run(
+        [sys.executable, "-m", "midflight", *map(str, arguments)], capture_output=True, text=True, timeout=600
+    )
 
 
 @pytest.mark.data
@@ -91,8 +121,19 @@ def test_the_second_job_of_the_readme(smollm_gguf, data):
     for task in ("reasoning_gym:chain_sum", "gsm8k"):  # as in the README, with shorter answers
         Path(f"{task.split(':')[0]}.toml").write_text(f'extends = "{task}"\nsampling = {{ max_tokens = 48 }}\n')
     gsm8k = data / "benchmarks" / "gsm8k_test.jsonl"
-    done = midflight("eval", smollm_gguf, "--task", "reasoning_gym.toml", "--task", f"gsm8k.toml@{gsm8k}", "--limit", 4,
-                     "--dtype", "bfloat16", "--json")  # fmt: skip
+    done = midflight(
+        "eval",
+        smollm_gguf,
+        "--task",
+        "reasoning_gym.toml",
+        "--task",
+        f"gsm8k.toml@{gsm8k}",
+        "--limit",
+        4,
+        "--dtype",
+        "bfloat16",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
     reports = json.loads(done.stdout)
     assert [r["task"] for r in reports] == ["reasoning_gym", "gsm8k"]

@@ -29,21 +29,37 @@ def points(path="midflight.db", key="x", name=None):
 
 def script(body: str, *arguments: str, **options) -> subprocess.Popen:
     code = f"import os, sys, time, signal, threading\nfrom midflight.run import Run\n{body}"
-    return subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
 
 
 def test_values_of_all_kinds():
     with Run("p", "r") as run:
-        run.log(1, a=1, b=True, c=np.float32(0.5), d=torch.tensor(2.0), e=torch.tensor([3.0], requires_grad=True), f=float("nan"))
+        run.log(
+            1,
+            a=1,
+            b=True,
+            c=np.float32(0.5),
+            d=torch.tensor(2.0),
+            e=torch.tensor([3.0], requires_grad=True),
+            f=float("nan"),
+        )
         run.log(np.int64(2), **{"rewards/mean": 0.25, "step": 7.0})
         run.log(torch.tensor(3), x=float("-inf"))
     store = open_store(create=False)
     heads = {h.key: (h.step, h.value) for h in store.heads(1)}
     assert str(heads.pop("f")) == "(1, nan)"
     assert heads == {
-        "a": (1, 1.0), "b": (1, 1.0), "c": (1, 0.5), "d": (1, 2.0), "e": (1, 3.0),
-        "rewards/mean": (2, 0.25), "step": (2, 7.0), "x": (3, float("-inf")),
-    }  # fmt: skip
+        "a": (1, 1.0),
+        "b": (1, 1.0),
+        "c": (1, 0.5),
+        "d": (1, 2.0),
+        "e": (1, 3.0),
+        "rewards/mean": (2, 0.25),
+        "step": (2, 7.0),
+        "x": (3, float("-inf")),
+    }
 
 
 @pytest.mark.parametrize(
@@ -94,7 +110,8 @@ def test_it_flushes_by_itself():
 def test_many_threads_lose_nothing():
     with Run("p", "r") as run:
         threads = [
-            threading.Thread(target=lambda i=i: [run.log(step, **{f"k{i}": float(step)}) for step in range(3000)]) for i in range(4)
+            threading.Thread(target=lambda i=i: [run.log(step, **{f"k{i}": float(step)}) for step in range(3000)])
+            for i in range(4)
         ]
         for thread in threads:
             thread.start()
@@ -257,7 +274,9 @@ class TestWhichRun:
             assert (run.id, run.attempt) == (2, 1)
 
     def test_a_live_run_of_another_process_is_not_taken_over(self):
-        process = script("run = Run('p', 'r')\nrun.log(1, x=1.0)\nprint('up', flush=True)\nsys.stdin.read()", stdin=subprocess.PIPE)
+        process = script(
+            "run = Run('p', 'r')\nrun.log(1, x=1.0)\nprint('up', flush=True)\nsys.stdin.read()", stdin=subprocess.PIPE
+        )
         process.stdout.readline()
         with Run("p", "r") as run:
             assert run.id == 2

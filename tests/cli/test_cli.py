@@ -19,7 +19,13 @@ ROWS = [{"q": f"{a}+1=", "a": a + 1, "set": "ab"[a % 2]} for a in range(12)]
 
 
 def midflight(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "midflight", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "midflight", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **options,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +66,11 @@ class TestEval:
 
     def test_a_seeded_limit_draws_items(self):
         first, again, other = (
-            json.loads(midflight("eval", "fake:4", "-t", "sums.toml", "-n", 3, "--seed", seed, "--json", "--store", f"{i}.db").stdout)
+            json.loads(
+                midflight(
+                    "eval", "fake:4", "-t", "sums.toml", "-n", 3, "--seed", seed, "--json", "--store", f"{i}.db"
+                ).stdout
+            )
             for i, seed in enumerate((1, 1, 2))
         )
         assert first["task_fingerprint"] == again["task_fingerprint"] != other["task_fingerprint"]
@@ -194,7 +204,9 @@ class TestShowing:
 
     @pytest.mark.parametrize("name", ["c.png", "c.svg", "c.pdf"])
     def test_plot(self, name):
-        done = midflight("plot", "one", "two", "-m", "exact_match", "-m", "sums/response_length", "--slice", "set=a", "-o", name)
+        done = midflight(
+            "plot", "one", "two", "-m", "exact_match", "-m", "sums/response_length", "--slice", "set=a", "-o", name
+        )
         assert (done.returncode, done.stdout) == (0, "")
         assert Path(name).stat().st_size > 3000
         if name.endswith("svg"):
@@ -209,7 +221,9 @@ class TestShowing:
         assert (done.returncode, "--x; got 'time'" in done.stderr) == (2, True)
 
     def test_a_pipe_that_closes_early_is_no_error(self):
-        done = subprocess.run(f"{sys.executable} -m midflight catalog | head -1", shell=True, capture_output=True, text=True)
+        done = subprocess.run(
+            f"{sys.executable} -m midflight catalog | head -1", shell=True, capture_output=True, text=True
+        )
         assert (done.stdout, done.stderr) == ("tasks\n", "")
 
 

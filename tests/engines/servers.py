@@ -19,8 +19,16 @@ def ok(body: Any) -> Answer:
 def chat(text: str, finish: str = "stop") -> Answer:
     message = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
-    return ok({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "usage": usage,
-               "choices": [{"index": 0, "message": message, "finish_reason": finish}]})  # fmt: skip
+    return ok(
+        {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "usage": usage,
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        }
+    )
 
 
 def error(status: int, message: str = "scripted", **headers: str) -> Answer:
@@ -41,7 +49,9 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                self._send(ok({"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "me"}]}))
+                self._send(
+                    ok({"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "me"}]})
+                )
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -121,10 +131,20 @@ def echoing(model: Any, tokenizer: Any, shift: int = 0) -> Callable[[str, dict[s
             top.append({texts[place]: values[-1], tokenizer.decode([best]): row[best].item()})
         offsets = [sum(map(len, texts[:i])) for i in range(len(texts))]
         choice = {
-            "index": 0, "text": "".join(texts), "finish_reason": "length",
+            "index": 0,
+            "text": "".join(texts),
+            "finish_reason": "length",
             "logprobs": {"tokens": texts, "token_logprobs": values, "top_logprobs": top, "text_offset": offsets},
-        }  # fmt: skip
-        return ok({"id": "1", "object": "text_completion", "created": 1, "model": "m", "choices": [choice],
-                   "usage": {"prompt_tokens": len(ids) - 1, "completion_tokens": 1, "total_tokens": len(ids)}})  # fmt: skip
+        }
+        return ok(
+            {
+                "id": "1",
+                "object": "text_completion",
+                "created": 1,
+                "model": "m",
+                "choices": [choice],
+                "usage": {"prompt_tokens": len(ids) - 1, "completion_tokens": 1, "total_tokens": len(ids)},
+            }
+        )
 
     return respond

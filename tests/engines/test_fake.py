@@ -15,7 +15,11 @@ def asked(count: int = 3, kind="generate") -> list[Request]:
 
 def test_scripts():
     assert [o.text for o in Fake(answers="yes").run(asked())] == ["yes"] * 3
-    assert [o.text for o in Fake(answers={"0": "a", "1": "b", "2": "c"}, backwards=True).run(asked())] == ["c", "b", "a"]
+    assert [o.text for o in Fake(answers={"0": "a", "1": "b", "2": "c"}, backwards=True).run(asked())] == [
+        "c",
+        "b",
+        "a",
+    ]
     assert [o.text for o in Fake(answers=lambda r: r.prompt[-1]).run(asked())] == ["0", "1", "2"]
     assert [o.logprob for o in Fake(logprobs={" answer 0": -3.0}).run(asked(1, "loglikelihood"))] == [-3.0]
     assert [o.reward for o in Fake(rewards={"question 0": 2.0}).run(asked(1, "reward"))] == [2.0]
@@ -34,7 +38,9 @@ def test_failures():
 def test_capabilities_are_what_it_has_scripts_for():
     engine = Fake(answers=None, rewards=None)
     assert engine.capabilities == {"loglikelihood"}
-    with pytest.raises(CapabilityError, match="task 't' needs an engine that can answer 'generate' requests; got 'fake engine"):
+    with pytest.raises(
+        CapabilityError, match="task 't' needs an engine that can answer 'generate' requests; got 'fake engine"
+    ):
         engine.require("generate", "t")
 
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
-from conftest import tiny_llama
 
+from conftest import tiny_llama
 from midflight.engines import HF
 from midflight.engines.hf import OUT_OF_MEMORY, unwrap
 from midflight.errors import CapabilityError, ConfigError
@@ -33,7 +33,8 @@ def score(engine: HF, pairs=TEXTS) -> list[float]:
 
 def generate(engine: HF, prompts, seed: int = 0, **sampling):
     requests = [
-        Request(f"{i}/0/0", str(i), "generate", p, sampling=Sampling(**sampling), seed=seed + i) for i, p in enumerate(prompts)
+        Request(f"{i}/0/0", str(i), "generate", p, sampling=Sampling(**sampling), seed=seed + i)
+        for i, p in enumerate(prompts)
     ]
     found = {o.request_id: o for o in engine.run(requests)}
     return [found[r.id] for r in requests]
@@ -122,7 +123,9 @@ class TestGenerate:
     prompts = ["The License", "Work", "a b c d e f g", "x"]
 
     def test_greedy_equals_the_model_asked_directly(self, tiny_model, word_tokenizer):
-        for prompt, output in zip(self.prompts, generate(HF(tiny_model, word_tokenizer), self.prompts, max_tokens=12), strict=True):
+        for prompt, output in zip(
+            self.prompts, generate(HF(tiny_model, word_tokenizer), self.prompts, max_tokens=12), strict=True
+        ):
             tokens = torch.tensor([word_tokenizer.encode(prompt)])
             for _ in range(12):
                 best = tiny_model(tokens).logits[0, -1].argmax().item()
@@ -135,7 +138,9 @@ class TestGenerate:
     @pytest.mark.parametrize("budget", [1, 60, 100_000])
     def test_a_sample_depends_on_its_seed_alone(self, tiny_model, word_tokenizer, budget):
         options = {"temperature": 1.0, "top_p": 0.9, "top_k": 50, "max_tokens": 10}
-        alone = [generate(HF(tiny_model, word_tokenizer), [p], seed=i, **options)[0].text for i, p in enumerate(self.prompts)]
+        alone = [
+            generate(HF(tiny_model, word_tokenizer), [p], seed=i, **options)[0].text for i, p in enumerate(self.prompts)
+        ]
         torch.manual_seed(budget)  # the global stream is not read
         together = generate(HF(tiny_model, word_tokenizer, tokens_per_batch=budget), self.prompts, **options)
         assert [o.text for o in together] == alone
@@ -149,7 +154,10 @@ class TestGenerate:
         outputs = generate(HF(tiny_model, word_tokenizer, tokens_per_batch=10**6), prompts, **options)
         logits = tiny_model(torch.tensor([word_tokenizer.encode("License")])).logits[0, -1] / 0.7
         top = logits.topk(8)
-        expected = {word_tokenizer.decode([t]): p * 4000 for t, p in zip(top.indices.tolist(), top.values.softmax(0).tolist(), strict=True)}
+        expected = {
+            word_tokenizer.decode([t]): p * 4000
+            for t, p in zip(top.indices.tolist(), top.values.softmax(0).tolist(), strict=True)
+        }
         counted = {text: sum(o.text == text for o in outputs) for text in expected}
         assert sum(counted.values()) == 4000
         chi2 = sum((counted[text] - e) ** 2 / e for text, e in expected.items())
@@ -215,9 +223,15 @@ class TestReward:
 
         torch.manual_seed(0)
         config = LlamaConfig(
-            vocab_size=len(word_tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-            num_attention_heads=4, num_labels=1, pad_token_id=word_tokenizer.pad_token_id, initializer_range=0.3,
-        )  # fmt: skip
+            vocab_size=len(word_tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_labels=1,
+            pad_token_id=word_tokenizer.pad_token_id,
+            initializer_range=0.3,
+        )
         return LlamaForSequenceClassification(config).eval()
 
     def ask(self, engine, texts):
@@ -242,8 +256,16 @@ class TestReward:
     def test_several_labels_are_no_reward(self, word_tokenizer):
         from transformers import LlamaConfig, LlamaForSequenceClassification
 
-        model = LlamaForSequenceClassification(LlamaConfig(vocab_size=600, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
-                                                           num_attention_heads=1, num_labels=3))  # fmt: skip
+        model = LlamaForSequenceClassification(
+            LlamaConfig(
+                vocab_size=600,
+                hidden_size=8,
+                intermediate_size=8,
+                num_hidden_layers=1,
+                num_attention_heads=1,
+                num_labels=3,
+            )
+        )
         with pytest.raises(CapabilityError, match="needs an engine that can answer 'reward'.*num_labels=1"):
             HF(model, word_tokenizer).require("reward", "t")
 
@@ -317,9 +339,13 @@ class TestModel:
         holder = torch.nn.Module()
         flat = torch.arange(37, dtype=torch.bfloat16)
         for name, tensor in {
-            "scalar": torch.tensor(1.5), "empty": torch.empty(0), "bool": torch.tensor([True, False, True]),
-            "odd": flat[1:8], "int": torch.arange(5), "strided": torch.randn(4, 6).t(),
-        }.items():  # fmt: skip
+            "scalar": torch.tensor(1.5),
+            "empty": torch.empty(0),
+            "bool": torch.tensor([True, False, True]),
+            "odd": flat[1:8],
+            "int": torch.arange(5),
+            "strided": torch.randn(4, 6).t(),
+        }.items():
             holder.register_buffer(name, tensor)
         digest = weights_digest(holder)
         holder.odd = holder.odd.clone()

@@ -20,7 +20,9 @@ from midflight.records import Request, Sampling
 
 def asked(count: int = 4, **sampling) -> list[Request]:
     message = ({"role": "user", "content": "2+2?"},)
-    return [Request(f"{i}/0/0", str(i), "generate", message, sampling=Sampling(**sampling), seed=i) for i in range(count)]
+    return [
+        Request(f"{i}/0/0", str(i), "generate", message, sampling=Sampling(**sampling), seed=i) for i in range(count)
+    ]
 
 
 def engine(server: Server, **options) -> OpenAI:
@@ -35,14 +37,19 @@ def run(server: Server, requests=None, **options):
 
 
 def test_answers_and_what_is_asked():
-    with Server(lambda path, body: chat(f"seed {body['seed']}", "length" if body["seed"] == 1 else "stop")).running() as server:
+    with Server(
+        lambda path, body: chat(f"seed {body['seed']}", "length" if body["seed"] == 1 else "stop")
+    ).running() as server:
         outputs = run(server, asked(2, temperature=0.5, top_p=0.9, top_k=7, max_tokens=9, stop=("x",)))
     assert [(o.text, o.finish, o.num_tokens, o.num_prompt_tokens) for o in outputs] == [
         ("seed 0", "stop", 2, 3),
         ("seed 1", "length", 2, 3),
     ]
     body = next(r for r in server.requests if r["seed"] == 0)
-    assert body.items() >= {"model": "m", "temperature": 0.5, "top_p": 0.9, "top_k": 7, "max_tokens": 9, "stop": ["x"]}.items()
+    assert (
+        body.items()
+        >= {"model": "m", "temperature": 0.5, "top_p": 0.9, "top_k": 7, "max_tokens": 9, "stop": ["x"]}.items()
+    )
 
 
 def test_requests_in_flight_are_bounded():
@@ -62,7 +69,10 @@ def test_requests_in_flight_are_bounded():
     [
         (error(500), "InternalServerError"),
         (error(429, **{"retry-after": "0"}), "RateLimitError"),
-        ((200, {"content-type": "application/json"}, b'{"choices": [{"mess'), "JSONDecodeError|APIResponseValidationError|garbage"),
+        (
+            (200, {"content-type": "application/json"}, b'{"choices": [{"mess'),
+            "JSONDecodeError|APIResponseValidationError|garbage",
+        ),
         ((200, {"content-type": "text/html"}, b"<html>gateway</html>"), "garbage"),
         (ok({}), "garbage"),
         (ok({"choices": []}), "garbage"),
@@ -89,7 +99,9 @@ def test_a_fault_of_one_request_is_an_error_of_one_item(fault, message):
 def test_an_empty_answer_is_an_answer():
     with Server(lambda path, body: chat("")).running() as server:
         assert [(o.text, o.error) for o in run(server, asked(1))] == [("", None)]
-    with Server(lambda path, body: ok({"choices": [{"message": {"content": None}, "finish_reason": "stop"}]})).running() as server:
+    with Server(
+        lambda path, body: ok({"choices": [{"message": {"content": None}, "finish_reason": "stop"}]})
+    ).running() as server:
         assert [(o.text, o.error, o.num_tokens) for o in run(server, asked(1))] == [("", None, 0)]
 
 
@@ -125,14 +137,19 @@ def test_a_server_that_dies_ends_the_run_and_keeps_what_was_answered():
         return chat("4") if body["seed"] < 5 else error(500, "CUDA error")
 
     found = []
-    with Server(respond).running() as server, pytest.raises(EngineDiedError, match="8 requests in a row failed.*CUDA error"):
+    with (
+        Server(respond).running() as server,
+        pytest.raises(EngineDiedError, match="8 requests in a row failed.*CUDA error"),
+    ):
         for output in engine(server, concurrency=1, give_up_after=8).run(asked(1000)):
             found.append(output)
     assert [o.text for o in found if o.error is None] == ["4"] * 5
     assert len(server.requests) == 13
 
 
-@pytest.mark.parametrize(("status", "kind"), [(401, "AuthenticationError"), (403, "PermissionDenied"), (404, "NotFound")])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, "AuthenticationError"), (403, "PermissionDenied"), (404, "NotFound")]
+)
 def test_a_refusal_ends_the_run_at_once(status, kind):
     with Server(lambda path, body: error(status, "no such model")).running() as server:
         with pytest.raises(EngineError, match=rf"refuses: {kind}.*no such model.*check the model's name and the key"):
@@ -207,7 +224,9 @@ class TestLogLikelihood:
         answer = {"text": ".", "index": 0, "logprobs": {"content": [entry]}, "finish_reason": "length"}
         with Server(lambda path, body: ok({"choices": [answer], "object": "text_completion"})).running() as server:
             assert engine(server).capabilities == {"generate"}
-            with pytest.raises(CapabilityError, match="returns no usable log-probabilities of the prompt.*vLLM and SGLang do"):
+            with pytest.raises(
+                CapabilityError, match="returns no usable log-probabilities of the prompt.*vLLM and SGLang do"
+            ):
                 engine(server).require("loglikelihood", "t")
 
     @pytest.mark.real
@@ -237,7 +256,13 @@ class TestLogLikelihood:
 
     @pytest.mark.parametrize(
         ("tokens", "values"),
-        [([], []), (["ab"], [None]), (["other", "X"], [None, -1.0]), (["ab", "cd"], [None]), (["ab", "cd", "X"], [None, None, -1.0])],
+        [
+            ([], []),
+            (["ab"], [None]),
+            (["other", "X"], [None, -1.0]),
+            (["ab", "cd"], [None]),
+            (["ab", "cd", "X"], [None, None, -1.0]),
+        ],
     )
     def test_what_is_no_echo(self, tokens, values):
         with pytest.raises(EchoError):
@@ -252,7 +277,9 @@ def transformers_serve(smollm_folder):
         port = free.getsockname()[1]
     code = "import sys; from transformers.cli.transformers import main; sys.argv[0] = 'transformers'; sys.exit(main())"
     arguments = ["serve", str(smollm_folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         for line in process.stderr:  # it says when it is ready

@@ -59,7 +59,9 @@ def test_clustered_errors_are_statsmodels(rows):
     if count < 2:
         return
     found = mean_interval(values, [str(c) for c in clusters])
-    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": clusters, "use_correction": False})
+    fit = sm.OLS(values, np.ones(len(values))).fit(
+        cov_type="cluster", cov_kwds={"groups": clusters, "use_correction": False}
+    )
     assert found.stderr == pytest.approx(fit.bse[0] * math.sqrt(count / (count - 1)), rel=1e-6, abs=1e-9)
     assert found.clusters == count
 
@@ -109,7 +111,9 @@ def test_the_error_of_a_ratio_is_the_linearised_one(rows):
     ratio = x.sum() / y.sum()
     residual = x - ratio * y
     assert found.value == pytest.approx(ratio)
-    assert found.stderr == pytest.approx(math.sqrt(len(x) / (len(x) - 1) * (residual**2).sum()) / y.sum(), rel=1e-6, abs=1e-12)
+    assert found.stderr == pytest.approx(
+        math.sqrt(len(x) / (len(x) - 1) * (residual**2).sum()) / y.sum(), rel=1e-6, abs=1e-12
+    )
 
 
 def test_perplexity_carries_its_error_through_exp():
@@ -152,7 +156,9 @@ def test_coverage_of_the_bootstrap_by_simulation():
     hits = 0
     for repeat in range(200):
         values = random_.normal(3.0, 1.0, 60).tolist()
-        found = bootstrap_interval(lambda p, _: sum(p) / len(p), [([v], [None]) for v in values], seed=repeat, replicates=300)
+        found = bootstrap_interval(
+            lambda p, _: sum(p) / len(p), [([v], [None]) for v in values], seed=repeat, replicates=300
+        )
         hits += found.low <= 3.0 <= found.high
     assert 0.89 <= hits / 200 <= 0.99
 
@@ -198,7 +204,16 @@ class TestBootstrap:
 
 
 def sample(index: int, state: str = "ok", prediction="1", **item) -> list[Sample]:
-    return [Sample(Item(f"{index:03d}", {}, "1", **item), 0, (Output("", logprob=-1.0, num_tokens=2),), prediction, state, "why")]
+    return [
+        Sample(
+            Item(f"{index:03d}", {}, "1", **item),
+            0,
+            (Output("", logprob=-1.0, num_tokens=2),),
+            prediction,
+            state,
+            "why",
+        )
+    ]
 
 
 def estimates(items, *metrics, **options):
@@ -230,9 +245,11 @@ class TestEstimates:
         items = [sample(i, prediction=str(i % 2), slices={"set": "ab"[i % 2], "all": "x"}) for i in range(6)]
         found = estimates(items, "exact_match")
         assert {key: e.value for key, e in found.items()} == {
-            ("exact_match", ""): 0.5, ("exact_match", "set=a"): 0.0, ("exact_match", "set=b"): 1.0,
+            ("exact_match", ""): 0.5,
+            ("exact_match", "set=a"): 0.0,
+            ("exact_match", "set=b"): 1.0,
             ("exact_match", "all=x"): 0.5,
-        }  # fmt: skip
+        }
 
     def test_clusters_widen(self):
         apart = estimates([sample(i, prediction=str(i // 5 % 2)) for i in range(20)], "exact_match")["exact_match", ""]
@@ -280,7 +297,9 @@ class TestEstimates:
 
 @given(st.lists(st.sampled_from(STATES), min_size=1, max_size=25), st.randoms(use_true_random=False))
 def test_estimates_do_not_depend_on_the_order_of_the_items(states, shuffle):
-    items = [sample(i, state, str(i % 3), slices={"s": str(i % 2)}, cluster=str(i // 3)) for i, state in enumerate(states)]
+    items = [
+        sample(i, state, str(i % 3), slices={"s": str(i % 2)}, cluster=str(i // 3)) for i, state in enumerate(states)
+    ]
 
     class Share(BaseMetric):
         key = "share"
@@ -290,7 +309,9 @@ def test_estimates_do_not_depend_on_the_order_of_the_items(states, shuffle):
 
     mixed = list(items)
     random.Random(shuffle.random()).shuffle(mixed)
-    assert estimates(items, "exact_match", "perplexity", Share()) == estimates(mixed, "exact_match", "perplexity", Share())
+    assert estimates(items, "exact_match", "perplexity", Share()) == estimates(
+        mixed, "exact_match", "perplexity", Share()
+    )
 
 
 def test_wilson_is_exact_at_the_ends():

@@ -4,28 +4,43 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
-from conftest import tiny_llama
 from datasets import Dataset
 from transformers import LlamaConfig, LlamaForSequenceClassification, Trainer, TrainingArguments
 
 import midflight as mf
+from conftest import tiny_llama
 from midflight.errors import ConfigError
 from midflight.integrations.transformers import RAW_LOSS, STATE_FILE, MidflightCallback
 
 COMMON = {
-    "output_dir": "out", "max_steps": 6, "per_device_train_batch_size": 2, "logging_steps": 2, "report_to": [],
-    "use_cpu": True, "disable_tqdm": True, "save_strategy": "no", "learning_rate": 1e-3, "bf16": False, "seed": 0,
-}  # fmt: skip
+    "output_dir": "out",
+    "max_steps": 6,
+    "per_device_train_batch_size": 2,
+    "logging_steps": 2,
+    "report_to": [],
+    "use_cpu": True,
+    "disable_tqdm": True,
+    "save_strategy": "no",
+    "learning_rate": 1e-3,
+    "bf16": False,
+    "seed": 0,
+}
 SUMS = [{"a": a, "b": a + 1} for a in range(4)]
 PAIRS = [{"p": f"Say {w}", "c": w, "r": "no"} for w in ("yes", "License", "Work", "terms")]
 
 
 def sums(**changes) -> mf.Task:
-    fields = {"prompt": "{{ a }}+{{ b }}=", "target": "a + b", "metrics": ["exact_match", "token_entropy"], "chat": "never",
-              "sampling": {"max_tokens": 3}}  # fmt: skip
+    fields = {
+        "prompt": "{{ a }}+{{ b }}=",
+        "target": "a + b",
+        "metrics": ["exact_match", "token_entropy"],
+        "chat": "never",
+        "sampling": {"max_tokens": 3},
+    }
     return mf.Task("sums", SUMS, **{**fields, **changes})
 
 
@@ -55,7 +70,13 @@ class TestTrainer:
     def train(self, word_tokenizer, *callbacks, model=None, trainer=Trainer, **options):
         model = model or tiny_llama(word_tokenizer, attention_dropout=0.1)
         arguments = TrainingArguments(**{**COMMON, **options})
-        done = trainer(model, arguments, train_dataset=rows(word_tokenizer), processing_class=word_tokenizer, callbacks=list(callbacks))
+        done = trainer(
+            model,
+            arguments,
+            train_dataset=rows(word_tokenizer),
+            processing_class=word_tokenizer,
+            callbacks=list(callbacks),
+        )
         done.train(resume_from_checkpoint=options.get("resume_from_checkpoint"))
         return done
 
@@ -100,18 +121,34 @@ class TestTrainer:
 
         config = mf.EvaluatorConfig()
         watch = Watching([sums()], config, project="p")
-        arguments = TrainingArguments(**{**COMMON, "save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 2,
-                                         "load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True})  # fmt: skip
+        arguments = TrainingArguments(
+            **{
+                **COMMON,
+                "save_strategy": "steps",
+                "save_steps": 2,
+                "eval_strategy": "steps",
+                "eval_steps": 2,
+                "load_best_model_at_end": True,
+                "metric_for_best_model": "loss",
+                "greater_is_better": True,
+            }
+        )
         model = tiny_llama(word_tokenizer)
-        Trainer(model, arguments, train_dataset=rows(word_tokenizer), eval_dataset=rows(word_tokenizer, 4),
-                processing_class=word_tokenizer, callbacks=[watch]).train()  # fmt: skip
+        Trainer(
+            model,
+            arguments,
+            train_dataset=rows(word_tokenizer),
+            eval_dataset=rows(word_tokenizer, 4),
+            processing_class=word_tokenizer,
+            callbacks=[watch],
+        ).train()
         (report,) = mf.open_store().reports(1)
         assert report.progress.step == 6
         assert report.weights != seen[0]
 
     def test_resume_goes_on_where_it_was(self, word_tokenizer):
         self.train(word_tokenizer, callback(), save_strategy="steps", save_steps=3, max_steps=3)
-        state = json.loads(open(f"out/checkpoint-3/{STATE_FILE}").read())
+        state = json.loads(Path(f"out/checkpoint-3/{STATE_FILE}").read_text())
         assert state["freq_ctl"]["progress"][0] == 3
         run = mf.Run("p", "out", resume="must")
         self.train(word_tokenizer, callback(run=run), max_steps=6, resume_from_checkpoint="out/checkpoint-3")
@@ -127,11 +164,18 @@ class TestTrainer:
     def test_without_tasks_it_logs(self, word_tokenizer):
         arguments = TrainingArguments(**COMMON)
         model = tiny_llama(word_tokenizer)
-        Trainer(model, arguments, train_dataset=rows(word_tokenizer), callbacks=[MidflightCallback(project="p")]).train()
+        Trainer(
+            model, arguments, train_dataset=rows(word_tokenizer), callbacks=[MidflightCallback(project="p")]
+        ).train()
         assert sorted(read("loss")) == [2, 4, 6]
 
     def test_a_trainer_without_a_tokenizer(self, word_tokenizer):
-        trainer = Trainer(tiny_llama(word_tokenizer), TrainingArguments(**COMMON), train_dataset=rows(word_tokenizer), callbacks=[callback()])
+        trainer = Trainer(
+            tiny_llama(word_tokenizer),
+            TrainingArguments(**COMMON),
+            train_dataset=rows(word_tokenizer),
+            callbacks=[callback()],
+        )
         with pytest.raises(ConfigError, match="the trainer has no processing_class"):
             trainer.train()
 
@@ -148,8 +192,13 @@ def test_sft(word_tokenizer):
     from trl import SFTConfig, SFTTrainer
 
     data = Dataset.from_list([{"text": f"The License {i} applies to the Work"} for i in range(16)])
-    SFTTrainer(tiny_llama(word_tokenizer), SFTConfig(**COMMON, max_length=16), train_dataset=data, processing_class=word_tokenizer,
-               callbacks=[callback()]).train()  # fmt: skip
+    SFTTrainer(
+        tiny_llama(word_tokenizer),
+        SFTConfig(**COMMON, max_length=16),
+        train_dataset=data,
+        processing_class=word_tokenizer,
+        callbacks=[callback()],
+    ).train()
     assert measured() == [0, 4, 6]
     assert len(read(RAW_LOSS)) == 6
     assert {"loss", "grad_norm", "mean_token_accuracy"} <= set(mf.open_store().keys(1))
@@ -159,10 +208,25 @@ def test_dpo(word_tokenizer):
     from trl import DPOConfig, DPOTrainer
 
     data = Dataset.from_list([{"prompt": p["p"], "chosen": p["c"], "rejected": p["r"]} for p in PAIRS * 4])
-    likelier = mf.Task("pairs", PAIRS, kind="preference", prompt="{{ p }}", chosen="c", rejected="r", scored_by="loglikelihood",
-                       chat="never", metrics=["pairwise_accuracy", "reward_margin"])  # fmt: skip
-    DPOTrainer(tiny_llama(word_tokenizer), tiny_llama(word_tokenizer), args=DPOConfig(**COMMON), train_dataset=data, processing_class=word_tokenizer,
-               callbacks=[callback(likelier)]).train()  # fmt: skip
+    likelier = mf.Task(
+        "pairs",
+        PAIRS,
+        kind="preference",
+        prompt="{{ p }}",
+        chosen="c",
+        rejected="r",
+        scored_by="loglikelihood",
+        chat="never",
+        metrics=["pairwise_accuracy", "reward_margin"],
+    )
+    DPOTrainer(
+        tiny_llama(word_tokenizer),
+        tiny_llama(word_tokenizer),
+        args=DPOConfig(**COMMON),
+        train_dataset=data,
+        processing_class=word_tokenizer,
+        callbacks=[callback(likelier)],
+    ).train()
     assert measured("pairs") == [0, 4, 6]
     assert {"rewards/chosen", "rewards/margins"} <= set(mf.open_store().keys(1))
 
@@ -171,15 +235,35 @@ def test_reward(word_tokenizer):
     from trl import RewardConfig, RewardTrainer
 
     torch.manual_seed(0)
-    model = LlamaForSequenceClassification(LlamaConfig(
-        vocab_size=len(word_tokenizer), hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
-        num_labels=1, pad_token_id=word_tokenizer.pad_token_id,
-    ))  # fmt: skip
+    model = LlamaForSequenceClassification(
+        LlamaConfig(
+            vocab_size=len(word_tokenizer),
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_labels=1,
+            pad_token_id=word_tokenizer.pad_token_id,
+        )
+    )
     data = Dataset.from_list([{"chosen": p["p"] + p["c"], "rejected": p["p"] + p["r"]} for p in PAIRS * 4])
-    pairs = mf.Task("pairs", PAIRS, kind="preference", prompt="{{ p }}", chosen="c", rejected="r", chat="never",
-                    metrics=["pairwise_accuracy", "reward_margin", "reward_mean"])  # fmt: skip
-    RewardTrainer(model, RewardConfig(**{**COMMON, "learning_rate": 1e-2}), train_dataset=data, processing_class=word_tokenizer,
-                  callbacks=[callback(pairs)]).train()  # fmt: skip
+    pairs = mf.Task(
+        "pairs",
+        PAIRS,
+        kind="preference",
+        prompt="{{ p }}",
+        chosen="c",
+        rejected="r",
+        chat="never",
+        metrics=["pairwise_accuracy", "reward_margin", "reward_mean"],
+    )
+    RewardTrainer(
+        model,
+        RewardConfig(**{**COMMON, "learning_rate": 1e-2}),
+        train_dataset=data,
+        processing_class=word_tokenizer,
+        callbacks=[callback(pairs)],
+    ).train()
     assert measured("pairs") == [0, 4, 6]
     reports = mf.open_store().reports(1, "pairs")
     assert reports[-1].estimate("reward_margin").value > reports[0].estimate("reward_margin").value
@@ -189,8 +273,20 @@ def test_grpo(word_tokenizer):
     from trl import GRPOConfig, GRPOTrainer
 
     data = Dataset.from_list([{"prompt": f"The {i}"} for i in range(8)])
-    options = {**COMMON, "per_device_train_batch_size": 4, "num_generations": 2, "max_completion_length": 4, "max_steps": 4}
-    GRPOTrainer(tiny_llama(word_tokenizer), lambda completions, **_: [float(len(c)) for c in completions], GRPOConfig(**options),
-                train_dataset=data, processing_class=word_tokenizer, callbacks=[callback()]).train()  # fmt: skip
+    options = {
+        **COMMON,
+        "per_device_train_batch_size": 4,
+        "num_generations": 2,
+        "max_completion_length": 4,
+        "max_steps": 4,
+    }
+    GRPOTrainer(
+        tiny_llama(word_tokenizer),
+        lambda completions, **_: [float(len(c)) for c in completions],
+        GRPOConfig(**options),
+        train_dataset=data,
+        processing_class=word_tokenizer,
+        callbacks=[callback()],
+    ).train()
     assert measured() == [0, 4]
     assert {"reward", "entropy", "frac_reward_zero_std", RAW_LOSS} <= set(mf.open_store().keys(1))

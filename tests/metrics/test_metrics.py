@@ -38,7 +38,9 @@ def as_key(file: str, k: int) -> str:
 def make_sample(index: int, case: dict) -> Sample:
     item = Item("i", case.get("row", {}), case.get("target"))
     outputs = tuple(Output(f"i/{index}/{turn}", **fields) for turn, fields in enumerate(case.get("outputs", [{}])))
-    return Sample(item, index, outputs, case.get("prediction", "x"), case.get("state", "ok"), "", tuple(case.get("choices", ())))
+    return Sample(
+        item, index, outputs, case.get("prediction", "x"), case.get("state", "ok"), "", tuple(case.get("choices", ()))
+    )
 
 
 def test_every_metric_has_a_golden_value():
@@ -55,7 +57,9 @@ def test_golden(file, case):
         answers = case.get("answers", ["x"] * len(case["grades"]))
         states = [None if a is not None else "unparsed" for a in answers]
         grades = [Grade(float(v), s, "", a) for v, s, a in zip(case["grades"], states, answers, strict=True)]
-        samples = [Sample(Item("i", {}), i, (Output(""),) * t, a) for i, (t, a) in enumerate(zip(turns, answers, strict=True))]
+        samples = [
+            Sample(Item("i", {}), i, (Output(""),) * t, a) for i, (t, a) in enumerate(zip(turns, answers, strict=True))
+        ]
         assert metric.score_group(grades, samples) == pytest.approx(case["value"], abs=1e-12)
     else:
         assert isinstance(metric, ItemMetric)
@@ -142,7 +146,9 @@ class TestVerifiers:
         import threading
 
         found = []
-        thread = threading.Thread(target=lambda: found.extend(load_metric("math_equal").grades([self.sample("1/2", "$0.5$")])))
+        thread = threading.Thread(
+            target=lambda: found.extend(load_metric("math_equal").grades([self.sample("1/2", "$0.5$")]))
+        )
         thread.start()
         thread.join()
         assert [g.value for g in found] == [1.0]
@@ -158,7 +164,12 @@ class TestVerifiers:
 
     def test_majority_votes_on_equal_answers(self):
         metrics = load_metrics(["math_equal", "maj@3"], samples=3)
-        samples = [[self.sample("0.5", text) for text in (r"so \boxed{\frac12}", r"hence $\boxed{\frac{1}{2}}$", "it is $0.7$")]]
+        samples = [
+            [
+                self.sample("0.5", text)
+                for text in (r"so \boxed{\frac12}", r"hence $\boxed{\frac{1}{2}}$", "it is $0.7$")
+            ]
+        ]
         assert score_all(metrics, samples)["maj@3"][0].value == 1.0
 
     def test_reasoning_gym_needs_its_puzzle(self):
@@ -183,7 +194,9 @@ def wait_or_answer(target: str, prediction: str):
 @pytest.mark.data
 def test_math_verdicts_on_real_triples(data):
     """Math-Verify's, lighteval's and Qwen's own verdicts; the disagreements are known, looked at and few."""
-    triples = [json.loads(line) for line in (data / "verdicts" / "triples.jsonl").read_text(encoding="utf-8").splitlines()]
+    triples = [
+        json.loads(line) for line in (data / "verdicts" / "triples.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     samples = [Sample(Item(str(i), {}, t["gold"]), 0, (Output(""),), t["pred"]) for i, t in enumerate(triples)]
     grades = load_metric("math_equal").grades(samples)
     wrong = [t for t, g in zip(triples, grades, strict=True) if g.value != float(t["expected"])]
@@ -204,17 +217,21 @@ def test_pass_at_k_of_published_samples(file, known, data):
     items = []
     for result in content["results"]:
         item = Item(str(result["i"]), {}, result["gold"])
-        items.append([
-            Sample(item, i, (Output(""),), answer, "ok" if answer is not None else "unparsed")
-            for i, answer in enumerate(result["extracted"])
-        ])  # fmt: skip
+        items.append(
+            [
+                Sample(item, i, (Output(""),), answer, "ok" if answer is not None else "unparsed")
+                for i, answer in enumerate(result["extracted"])
+            ]
+        )
 
     class Numeric(SampleMetric):
         low, high, key = 0.0, 1.0, "numeric"
 
         def grade(self, sample):
             try:
-                return float(float(str(sample.prediction).replace(",", "")) == float(sample.item.target.replace(",", "")))
+                return float(
+                    float(str(sample.prediction).replace(",", "")) == float(sample.item.target.replace(",", ""))
+                )
             except ValueError:
                 return 0.0
 
@@ -228,8 +245,12 @@ class TestLoading:
     def test_numbers_in_keys(self):
         metrics = load_metrics(["exact_match", "pass@4", "pass^2", "maj@4", "avg@3", "solved@2"], samples=4)
         assert [(m.key, getattr(m, "k", None)) for m in metrics[1:]] == [
-            ("pass@4", 4), ("pass^2", 2), ("maj@4", 4), ("avg@3", 3), ("solved@2", 2),
-        ]  # fmt: skip
+            ("pass@4", 4),
+            ("pass^2", 2),
+            ("maj@4", 4),
+            ("avg@3", 3),
+            ("solved@2", 2),
+        ]
         assert all(m.grader is metrics[0] for m in metrics[1:])
         assert load_metric("pass@2:math_equal").grader.key == "math_equal"
 
@@ -282,7 +303,9 @@ class TestLoading:
         info = tmp_path / "theirs-1.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
-        (info / "entry_points.txt").write_text("[midflight.metrics]\ntheirs = theirs:Theirs\nwrong = theirs:BaseMetric.compute\n")
+        (info / "entry_points.txt").write_text(
+            "[midflight.metrics]\ntheirs = theirs:Theirs\nwrong = theirs:BaseMetric.compute\n"
+        )
         monkeypatch.syspath_prepend(str(tmp_path))
         catalog._entry_points.cache_clear()
         try:

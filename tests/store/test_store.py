@@ -66,7 +66,9 @@ class TestEncoding:
 class TestPoints:
     @settings(max_examples=40)
     @given(
-        batches=st.lists(st.tuples(st.sampled_from(["a", "ab", "b", "abc"]), st.integers(1, 3000)), min_size=1, max_size=12),
+        batches=st.lists(
+            st.tuples(st.sampled_from(["a", "ab", "b", "abc"]), st.integers(1, 3000)), min_size=1, max_size=12
+        ),
         data=st.data(),
     )
     def test_what_goes_in_comes_out(self, tmp_path_factory, batches, data):
@@ -246,7 +248,10 @@ class TestManyProcesses:
     def test_writers_and_a_reader_get_in_nobodys_way(self, tmp_path):
         """Eight processes make the store and write to it at once, while we read: no error, no point lost."""
         path = tmp_path / "s.db"
-        writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"w{i}", "150"], stderr=subprocess.PIPE) for i in range(8)]
+        writers = [
+            subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"w{i}", "150"], stderr=subprocess.PIPE)
+            for i in range(8)
+        ]
         store = None
         while any(w.poll() is None for w in writers):
             if store is None and path.exists():
@@ -282,7 +287,9 @@ class TestFaults:
         db.execute(f"PRAGMA max_page_count={pages + 2}")
         with pytest.raises(StoreError, match="the disk is full.*nothing that was written before is lost"):
             for i in range(1, 50):
-                store.append_points(run, 1, [block(range(i * 100, i * 100 + 100), x=np.random.default_rng(i).normal(size=100))])
+                store.append_points(
+                    run, 1, [block(range(i * 100, i * 100 + 100), x=np.random.default_rng(i).normal(size=100))]
+                )
         before = len(store.read_points(run, "x").steps)
         assert before % 100 == 0
         db.execute("PRAGMA max_page_count=100000")
@@ -300,7 +307,9 @@ class TestFaults:
         store = open_store(str(path))
         run = new_run(store)
         for i in range(20):
-            store.append_points(run, 1, [block(range(i * 4096, (i + 1) * 4096), x=np.random.default_rng(i).normal(size=4096))])
+            store.append_points(
+                run, 1, [block(range(i * 4096, (i + 1) * 4096), x=np.random.default_rng(i).normal(size=4096))]
+            )
         store.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         store.close()
         content = bytearray(path.read_bytes())

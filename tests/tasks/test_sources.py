@@ -43,9 +43,17 @@ def test_the_same_rows_from_every_format(tmp_path):
 GOOD = json.dumps({"q": "x", "a": "1"}) + "\n"
 
 BROKEN = [
-    ("bad.jsonl", (GOOD * 16 + '{"q": "x" "a": 1}\n').encode(), r"bad\.jsonl:17: not valid JSON: Expecting ',' .* column 11"),
+    (
+        "bad.jsonl",
+        (GOOD * 16 + '{"q": "x" "a": 1}\n').encode(),
+        r"bad\.jsonl:17: not valid JSON: Expecting ',' .* column 11",
+    ),
     ("list.jsonl", (GOOD + "[1]\n").encode(), r"list\.jsonl:2: a row must be an object of named columns; got \[1\]"),
-    ("latin.jsonl", GOOD.encode() + '{"q": "é"}'.encode("latin-1"), r"latin\.jsonl:2: not UTF-8: byte 0xe9 at column 8"),
+    (
+        "latin.jsonl",
+        GOOD.encode() + '{"q": "é"}'.encode("latin-1"),
+        r"latin\.jsonl:2: not UTF-8: byte 0xe9 at column 8",
+    ),
     ("empty.jsonl", b"", r"empty\.jsonl: no rows in it"),
     ("blank.jsonl", b"\n\n  \n", r"blank\.jsonl: no rows in it"),
     ("bad.json", b'[{"a": 1},\n{"a" 2}]', r"bad\.json:2: not valid JSON"),
@@ -151,8 +159,11 @@ class TestReasoningGym:
         assert len(names) > 100
         elsewhere = subprocess.run(
             [sys.executable, "-c", code, json.dumps(names)],
-            env={**os.environ, "PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            env={**os.environ, "PYTHONHASHSEED": "7"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         there = json.loads(elsewhere.stdout.splitlines()[-1])
         metric, samples = load_metric("reasoning_gym"), []
         for name in names:

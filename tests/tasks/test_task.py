@@ -58,13 +58,24 @@ class TestFewShot:
         for split, rows in (("train", '{"q": "7", "a": 7}\n'), ("test", '{"q": "8", "a": 8}\n')):
             (tmp_path / f"{split}.jsonl").write_text(rows)
         source = {"kind": "file", "path": str(tmp_path / "{split}.jsonl"), "split": "test"}
-        task = Task("t", source, prompt="{{ q }}=", target="a", metrics=["exact_match"],
-                    fewshot={"num": 1, "split": "train", "answer": "{{ a }}!"})  # fmt: skip
+        task = Task(
+            "t",
+            source,
+            prompt="{{ q }}=",
+            target="a",
+            metrics=["exact_match"],
+            fewshot={"num": 1, "split": "train", "answer": "{{ a }}!"},
+        )
         assert task.requests(task.items[0], False)[0].prompt == "7=7!\n\n8="
 
     def test_as_chat(self):
         task = sums(fewshot={"num": 1}, system="Add.")
-        assert [m["role"] for m in task.requests(task.items[0], True)[0].prompt] == ["system", "user", "assistant", "user"]
+        assert [m["role"] for m in task.requests(task.items[0], True)[0].prompt] == [
+            "system",
+            "user",
+            "assistant",
+            "user",
+        ]
         assert task.requests(task.items[0], False)[0].prompt == "Add.\n\n1+2=3\n\n0+1="
 
     def test_too_few(self):
@@ -132,12 +143,21 @@ class TestMultipleChoice:
     rows = [{"q": "Sky?", "c": ["red", "blue"], "g": 1}]
 
     def task(self, **changes):
-        fields = {"kind": "multiple_choice", "prompt": "{{ q }}", "choices": "c", "target": "g", "metrics": ["choice_accuracy"]}
+        fields = {
+            "kind": "multiple_choice",
+            "prompt": "{{ q }}",
+            "choices": "c",
+            "target": "g",
+            "metrics": ["choice_accuracy"],
+        }
         return Task("mc", self.rows, **{**fields, **changes})
 
     def test_a_request_a_choice(self):
         task = self.task()
-        assert [(r.prompt, r.continuation) for r in task.requests(task.items[0], False)] == [("Sky?", " red"), ("Sky?", " blue")]
+        assert [(r.prompt, r.continuation) for r in task.requests(task.items[0], False)] == [
+            ("Sky?", " red"),
+            ("Sky?", " blue"),
+        ]
 
     def test_the_likeliest_wins_and_ties_go_to_the_first(self):
         task = self.task()
@@ -170,11 +190,18 @@ class TestPreference:
         [
             ({"p": "Hi", "c": "Hello", "r": "Go"}, {"prompt": "{{ p }}"}),
             (
-                {"m": [{"from": "human", "value": "Hi"}], "c": {"from": "gpt", "value": "Hello"}, "r": {"from": "gpt", "value": "Go"}},
+                {
+                    "m": [{"from": "human", "value": "Hi"}],
+                    "c": {"from": "gpt", "value": "Hello"},
+                    "r": {"from": "gpt", "value": "Go"},
+                },
                 {"messages": "m"},
             ),
             (
-                {side: [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": a}] for side, a in (("c", "Hello"), ("r", "Go"))},
+                {
+                    side: [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": a}]
+                    for side, a in (("c", "Hello"), ("r", "Go"))
+                },
                 {},
             ),
             (
@@ -183,23 +210,41 @@ class TestPreference:
             ),
         ],
         ids=["texts", "sharegpt", "whole conversations", "hh transcripts"],
-    )  # fmt: skip
+    )
     def test_all_forms_of_datasets_give_the_same_conversations(self, row, fields):
-        task = Task("p", [row], kind="preference", metrics=["pairwise_accuracy"], **{"chosen": "c", "rejected": "r", **fields})
+        task = Task(
+            "p", [row], kind="preference", metrics=["pairwise_accuracy"], **{"chosen": "c", "rejected": "r", **fields}
+        )
         chosen, rejected = task.requests(task.items[0], True)
         assert chosen.prompt == ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"})
         assert rejected.prompt[-1] == {"role": "assistant", "content": "Go"}
         assert chosen.kind == "reward"
 
     def test_by_likelihood_for_dpo(self):
-        task = Task("p", [{"p": "Hi", "c": "Hello", "r": "Go"}], kind="preference", prompt="{{ p }}", chosen="c", rejected="r",
-                    scored_by="loglikelihood", metrics=["pairwise_accuracy"])  # fmt: skip
+        task = Task(
+            "p",
+            [{"p": "Hi", "c": "Hello", "r": "Go"}],
+            kind="preference",
+            prompt="{{ p }}",
+            chosen="c",
+            rejected="r",
+            scored_by="loglikelihood",
+            metrics=["pairwise_accuracy"],
+        )
         chosen, _ = task.requests(task.items[0], True)
         assert (task.capability, chosen.kind, chosen.continuation) == ("loglikelihood", "loglikelihood", "Hello")
         assert chosen.prompt == ({"role": "user", "content": "Hi"},)
 
     def test_margin(self):
-        task = Task("p", [{"c": "a", "r": "b"}], kind="preference", prompt="x", chosen="c", rejected="r", metrics=["reward_mean"])
+        task = Task(
+            "p",
+            [{"c": "a", "r": "b"}],
+            kind="preference",
+            prompt="x",
+            chosen="c",
+            rejected="r",
+            metrics=["reward_mean"],
+        )
         assert task.sample(task.items[0], 0, [Output("", reward=2.0), Output("", reward=-1.0)]).prediction == 3.0
         nan = task.sample(task.items[0], 0, [Output("", reward=float("nan")), Output("", reward=-1.0)])
         assert (nan.state, nan.note) == ("error", "reward is NaN")
@@ -261,7 +306,11 @@ class TestSpec:
 
 class TestTemplates:
     def test_templates_are_sandboxed(self):
-        for attack in ("{{ ''.__class__.__mro__ }}", "{{ a.__init__.__globals__ }}", "{% for i in range(10**9) %}x{% endfor %}"):
+        for attack in (
+            "{{ ''.__class__.__mro__ }}",
+            "{{ a.__init__.__globals__ }}",
+            "{% for i in range(10**9) %}x{% endfor %}",
+        ):
             with pytest.raises(TaskError):
                 compile_template(attack, "prompt")({"a": 1})
         with pytest.raises(TaskError):
@@ -330,7 +379,14 @@ def test_seeds_are_independent_of_the_machine():
 @pytest.mark.parametrize("key", catalog.keys("midflight.tasks.kinds"))
 def test_every_kind_keeps_the_contract(key):
     """One attempt ends in one state, and what is missing is never an answer."""
-    fields = {"prompt": "{{ q }}", "target": "0", "choices": "['a', 'b']", "text": "{{ q }}", "chosen": "q", "rejected": "q"}
+    fields = {
+        "prompt": "{{ q }}",
+        "target": "0",
+        "choices": "['a', 'b']",
+        "text": "{{ q }}",
+        "chosen": "q",
+        "rejected": "q",
+    }
     task = Task("t", [{"q": "x"}], kind=key, metrics=["response_length"], **fields)
     assert isinstance(task.kind, Kind)
     (item,) = task.items
@@ -351,7 +407,11 @@ class TestLoading:
             'source = { kind = "file", path = "rows.jsonl" }\n'
         )
         task = load_task(str(tmp_path / "sky.toml"))
-        assert (task.name, task.spec.kind, task.spec.metrics) == ("sky", "multiple_choice", ("choice_accuracy", "choice_accuracy_norm"))
+        assert (task.name, task.spec.kind, task.spec.metrics) == (
+            "sky",
+            "multiple_choice",
+            ("choice_accuracy", "choice_accuracy_norm"),
+        )
         assert [item.id for item in task.items] == ["Sky?"]
 
     def test_a_python_object(self, tmp_path):
@@ -406,11 +466,21 @@ def test_ready_made_tasks_on_real_data(name, data):
         ("arc_challenge.jsonl", {"prompt": "{{ query }}\nAnswer:", "target": "gold"}, 1172),
         ("commonsense_qa.jsonl", {"prompt": "{{ query }}", "target": "gold"}, 1221),
         ("copa.jsonl", {"prompt": "{{ query }}", "target": "gold"}, 100),
-        ("ceval_val_accountant.csv", {"prompt": "{{ question }}", "choices": "[A, B, C, D]", "target": "'ABCD'.index(answer)"}, 49),
+        (
+            "ceval_val_accountant.csv",
+            {"prompt": "{{ question }}", "choices": "[A, B, C, D]", "target": "'ABCD'.index(answer)"},
+            49,
+        ),
     ],
 )
 def test_a_task_says_where_its_fields_are(file, fields, count, data):
-    task = Task("t", data / "benchmarks" / file, kind="multiple_choice", metrics=["choice_accuracy"], **{"choices": "choices", **fields})
+    task = Task(
+        "t",
+        data / "benchmarks" / file,
+        kind="multiple_choice",
+        metrics=["choice_accuracy"],
+        **{"choices": "choices", **fields},
+    )
     assert len(task.items) == count
     assert all(len(task.requests(item, False)) >= 2 for item in task.items)
 
@@ -424,8 +494,15 @@ def test_a_task_says_where_its_fields_are(file, fields, count, data):
     ],
 )
 def test_preference_pairs_of_both_shapes(file, fields, count, data):
-    task = Task("t", data / "benchmarks" / file, kind="preference", chosen="chosen", rejected="rejected",
-                metrics=["pairwise_accuracy"], **fields)  # fmt: skip
+    task = Task(
+        "t",
+        data / "benchmarks" / file,
+        kind="preference",
+        chosen="chosen",
+        rejected="rejected",
+        metrics=["pairwise_accuracy"],
+        **fields,
+    )
     assert len(task.items) == count
     for item in task.items:
         chosen, rejected = task.requests(item, True)
@@ -436,7 +513,13 @@ def test_preference_pairs_of_both_shapes(file, fields, count, data):
 HUB_ROWS = {
     "aime25": {"problem": "Find x.", "answer": "70", "id": "0"},
     "arc": {"id": "q1", "question": "Why?", "choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "B"},
-    "hellaswag": {"activity_label": "Roof", "ctx_a": "A man.", "ctx_b": "he", "endings": ["sits [step]", "flies"], "label": "1"},
+    "hellaswag": {
+        "activity_label": "Roof",
+        "ctx_a": "A man.",
+        "ctx_b": "he",
+        "endings": ["sits [step]", "flies"],
+        "label": "1",
+    },
     "wikitext": {"page": " = Title = \n\n Some text . \n"},
     "rewardbench": {"prompt": "Hi", "chosen": "Hello", "rejected": "Go", "subset": "chat", "id": 3},
     "hh_rlhf": {"chosen": "\n\nHuman: Hi\n\nAssistant: Hello", "rejected": "\n\nHuman: Hi\n\nAssistant: Go"},

