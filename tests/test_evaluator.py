@@ -176,7 +176,27 @@ class TestFailures:
         for step in range(1, 31):
             ev.step(step)
         assert measured(ev) == [17, 20, 30]  # tried at 10, 11, 13, then done at 17
-        assert "evaluation at step 10 failed: sums: no memory; training goes on" in caplog.text
+        assert "evaluation at step 10 failed: sums: CapabilityError: no memory; training goes on" in caplog.text
+
+    def test_a_task_that_fails_is_tried_alone_and_multiples_are_kept(self):
+        engine = mf.engines.Fake(lambda request: "1")
+        ev = mf.Evaluator(mf.EvaluatorConfig(freq_steps=10), [sums("good"), sums("bad")], engine, quiet=True)
+        whole, broken = ev._evaluate, True
+        asked = []
+
+        def evaluate(task, progress):
+            asked.append((task.name, progress.step))
+            if task.name == "bad" and broken:
+                raise RuntimeError("no")
+            return whole(task, progress)
+
+        ev._evaluate = evaluate
+        ev.start()
+        for step in range(1, 26):
+            broken = step < 20
+            ev.step(step)
+        assert [step for name, step in asked if name == "good"] == [10, 20]
+        assert [step for name, step in asked if name == "bad"] == [10, 11, 13, 17, 20]
 
     def test_on_error_raise(self):
         ev = evaluator(self.failing(1), freq_steps=1, on_error="raise")
@@ -193,7 +213,7 @@ class TestFailures:
         ev.start()
         (report,) = ev.step(1)
         assert report.status == "failed"
-        assert ev.freq_ctl.is_due(Progress(2))
+        assert [r.status for r in ev.step(2)] == ["failed"]  # tried again
         assert "died after 3 outputs" in caplog.text
         strict = evaluator(mf.engines.Fake("1", die_after=3), freq_steps=1, on_error="raise")
         strict.start()

@@ -13,6 +13,7 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ _LAUNCHERS: dict[str, tuple[str, str, str, str]] = {
     "openmpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", ""),
     "slurm": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"),
 }
+
+ALIVE_S = 60.0
+"""A process on another machine that has not written for so long is taken for dead."""
 
 _PACKAGES = (
     "midflight",
@@ -163,3 +167,31 @@ def peak_memory_bytes() -> int:
         return int(torch.cuda.max_memory_allocated())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def owner() -> str:
+    """This process, told apart from one that later gets the same number: ``host:pid:start``."""
+    return f"{socket.gethostname()}:{os.getpid()}:{_start_ticks(os.getpid())}"
+
+
+def is_alive(who: str, heartbeat: float) -> bool:
+    """Whether the process still runs that called itself `who`, and wrote last at `heartbeat` (seconds since 1970)."""
+    host, _, rest = who.partition(":")
+    pid, _, ticks = rest.partition(":")
+    if host != socket.gethostname():
+        return time.time() - heartbeat < ALIVE_S
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        pass
+    return _start_ticks(int(pid)) == ticks
+
+
+def _start_ticks(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return "?"

@@ -15,17 +15,20 @@ from midflight.config import Config
 from midflight.dispatch import Inline
 from midflight.distributed import agreement
 from midflight.engines.base import BaseEngine
-from midflight.errors import ConfigError, EvaluationError, MidflightError
+from midflight.errors import ConfigError, EvaluationError
 from midflight.metrics import BaseMetric, check_class
 from midflight.pipeline import evaluate_checkpoint, metrics_of
 from midflight.records import EvalReport, Progress
 from midflight.run import Run
-from midflight.show.lines import report_line
+from midflight.show.lines import report_line, say
 from midflight.tasks import Task, load_task
-from midflight.triggers import EpochStepTimeFreqCtl
+from midflight.triggers import Backoff, EpochStepTimeFreqCtl
 from midflight.triggers.frequency import check_frequency
 
 logger = logging.getLogger("midflight")
+
+FUNCTION = "evaluate_fn"
+"""Name under which the function of AReaL's form is kept."""
 
 
 class EvaluatorConfig(Config):
@@ -108,17 +111,19 @@ class Evaluator:
         """All reports so far."""
         self.place = environ.place()
         self._check()
+        self._agree = agreement()
         self.freq_ctl = EpochStepTimeFreqCtl(
             self.config.freq_epochs,
             self.config.freq_steps,
             self.config.freq_secs,
             freq_tokens=self.config.freq_tokens,
             when=self.config.when,
-            agree=agreement(),
+            agree=self._agree,
         )
-        self._measured: Progress | None = None
-        self._resumed = False
-        self._started = self._stepped = False
+        self._backoff = Backoff()
+        self._measured: dict[str, int] = {}  # task, or FUNCTION: step at which it was last measured
+        self._asked: tuple[int, bool] | None = None  # step, and what `should_evaluate` said of it
+        self._resumed = self._started = self._stepped = False
         self._evaluate_fn: Callable[[], Any] | None = None
 
     def _check(self) -> None:
@@ -154,21 +159,33 @@ class Evaluator:
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
-    def start(self, step: int = 0, epoch: float = 0.0, tokens: int = 0) -> list[EvalReport]:
+    def start(self, step: int | None = None, epoch: float = 0.0, tokens: int = 0) -> list[EvalReport]:
         """Before the first update: measures the weights if asked to, or if a crash had cost this evaluation.
 
         Args:
-            step: Optimiser steps that the weights have behind them: 0, or that of the checkpoint resumed from.
+            step: Optimiser steps that the weights have behind them: 0, or that of the checkpoint resumed from. None =
+                what a loaded state says, else 0.
             epoch: Epochs completed.
             tokens: Training tokens seen.
         """
         self._started = True
         if not self._resumed:
-            self.freq_ctl.start_at(Progress(step, epoch, tokens))
+            self.freq_ctl.start_at(Progress(step or 0, epoch, tokens))
         progress = self.freq_ctl.progress
-        if self.config.eval_before_train or (self._resumed and self.freq_ctl.is_due(progress)):
-            return self._measure(progress, raises=True)
-        return []
+        if step is None and not self._resumed and self.run is not None and self.run.enabled and self.run.attempt > 1:
+            if self.config.eval_before_train:
+                logger.warning(
+                    "midflight: run %r is resumed, but the evaluator was not told at which step; the first weights are"
+                    " not measured: use load_state_dict(), or start(step=...)",
+                    self.run.name,
+                )
+            return []
+        if self.run is not None and (step is not None or self._resumed):
+            self.run.begin_at(progress.step)
+        lost = self._resumed and self.freq_ctl.is_due(progress)
+        if lost:
+            self.freq_ctl.mark_done(progress)
+        return self._measure(self.tasks, progress, raises=True) if lost or self.config.eval_before_train else []
 
     def should_evaluate(self, epoch: float, step: int, tokens: int = 0) -> bool:
         """Whether an evaluation is due; asking twice about one step answers the same and consumes one tick.
@@ -178,16 +195,15 @@ class Evaluator:
             step: Optimiser steps completed, as in the HF Trainer; 0 = before the first update.
             tokens: Training tokens seen.
         """
-        progress = self._progress(epoch, step, tokens)
-        if step == 0:
-            return self.config.eval_before_train and self._measured is None
-        if self.freq_ctl.take(progress):
-            self._measured = progress
-            return True
-        return False
+        if self._asked is None or self._asked[0] != step:
+            due = (
+                self.config.eval_before_train if step == 0 else self.freq_ctl.take(self._progress(epoch, step, tokens))
+            )
+            self._asked = (step, due)
+        return self._asked[1]
 
     def step(self, step: int, epoch: float = 0.0, tokens: int = 0) -> list[EvalReport]:
-        """After an optimiser step: evaluates if it is due.
+        """After an optimiser step: evaluates what is due, and what failed before and is to be tried again.
 
         Args:
             step: Optimiser steps completed.
@@ -198,39 +214,20 @@ class Evaluator:
             The reports, one a task; none if nothing was due.
         """
         progress = self._progress(epoch, step, tokens)
-        self._catch_up(progress)
-        return self._measure(progress) if self.freq_ctl.is_due(progress) else []
-
-    def _catch_up(self, progress: Progress) -> None:
-        """On the first step: a loop that never called `start`, or forgot its state, begins just before it."""
-        if self._stepped:
-            return
-        self._stepped = True
-        jump = progress.step - self.freq_ctl.progress.step
-        if not self._started and self.config.eval_before_train:
-            logger.warning(
-                "midflight: eval_before_train needs `with Evaluator(...)` or start() before the first update;"
-                " the first weights were not measured"
-            )
-        if not self._resumed and jump > 1:
-            if self._started:
-                logger.warning(
-                    "midflight: the first step is %d: training was resumed, but the evaluator was not told;"
-                    " use load_state_dict(), or start(step=%d)",
-                    progress.step,
-                    progress.step - 1,
-                )
-            self.freq_ctl.start_at(replace(progress, step=progress.step - 1))
+        self._warn_if_not_told(progress)
+        if self.freq_ctl.is_due(progress):
+            self.freq_ctl.mark_done(progress)
+            return self._measure(self.tasks, progress)
+        again = self._backoff.due(progress.step, [task.name for task in self.tasks])
+        return self._measure([task for task in self.tasks if task.name in again], progress) if again else []
 
     def finish(self) -> list[EvalReport]:
         """After the last update: measures the last weights, unless they were measured already."""
         progress = self.freq_ctl.progress
-        if self._measured is not None and self._measured.step == progress.step:
-            return []
-        if self._evaluate_fn is not None and not self.tasks:
+        if self._evaluate_fn is not None and self._measured.get(FUNCTION) != progress.step:
             self._call(self._evaluate_fn, progress)
-            return []
-        return self._measure(progress)
+        left = [task for task in self.tasks if self._measured.get(task.name) != progress.step]
+        return self._measure(left, progress) if left else []
 
     def __enter__(self) -> Self:
         self.start()
@@ -240,6 +237,28 @@ class Evaluator:
         if kind is None:
             self.finish()
 
+    def _warn_if_not_told(self, progress: Progress) -> None:
+        """On the first step: the weights before it are not what `start` was told, or it was not called."""
+        if self._stepped:
+            return
+        self._stepped = True
+        if not self._started and self.config.eval_before_train:
+            logger.warning(
+                "midflight: eval_before_train needs `with Evaluator(...)` or start() before the first update;"
+                " the first weights were not measured"
+            )
+        if not self._resumed and progress.step - self.freq_ctl.progress.step > 1:
+            if self._started:
+                logger.warning(
+                    "midflight: the first step is %d: training was resumed, but the evaluator was not told;"
+                    " use load_state_dict(), or start(step=%d)",
+                    progress.step,
+                    progress.step - 1,
+                )
+            self.freq_ctl.start_at(replace(progress, step=progress.step - 1))
+            if self.run is not None:
+                self.run.begin_at(progress.step - 1)
+
     def _progress(self, epoch: float, step: int, tokens: int) -> Progress:
         if self.config.steps_per_epoch is not None:
             epoch = step / self.config.steps_per_epoch
@@ -247,33 +266,46 @@ class Evaluator:
 
     # -- an evaluation -----------------------------------------------------------------------------------------------
 
-    def _measure(self, progress: Progress, raises: bool = False) -> list[EvalReport]:
-        """All tasks on the current weights; what fails leaves the evaluation due."""
+    def _measure(self, tasks: Sequence[Task], progress: Progress, raises: bool = False) -> list[EvalReport]:
+        """Some tasks on the current weights; one that fails stays due, and the others go on."""
         found: list[EvalReport] = []
-        failures: list[str] = []
+        failures: dict[str, str] = {}
+        first: Exception | None = None
         if self.place.is_main and self.engine is not None:
             with self.freq_ctl.paused():
-                for task in self.tasks:
+                for task in tasks:
                     try:
                         report = self._evaluate(task, progress)
-                    except MidflightError as error:
-                        if raises or self.config.on_error == "raise":
-                            raise
-                        failures.append(f"{task.name}: {error}")
+                    except Exception as error:  # whatever went wrong in an evaluation, training has not
+                        first, failures[task.name] = first or error, f"{type(error).__name__}: {error}"
                         continue
                     found.append(report)
                     if report.status == "failed":
-                        failures.append(f"{task.name}: {', '.join(report.errors)}")
-        if failures:
-            self.freq_ctl.mark_failed(progress)
-            text = f"evaluation at step {progress.step} failed: {'; '.join(failures)}"
+                        failures[task.name] = ", ".join(report.errors)
+        failed = self._settle([task.name for task in tasks], failures, progress)
+        if failed:
+            failures = failures or dict.fromkeys(failed, "on rank 0")
+            text = "; ".join(f"{name}: {reason}" for name, reason in failures.items())
             if raises or self.config.on_error == "raise":
-                raise EvaluationError(text)
-            logger.warning("midflight: %s; training goes on, it is tried again soon", text)
-        else:
-            self.freq_ctl.mark_done(progress)
-            self._measured = progress
+                raise first or EvaluationError(f"evaluation at step {progress.step} failed: {text}")
+            logger.warning(
+                "midflight: evaluation at step %d failed: %s; training goes on, it is tried again soon",
+                progress.step,
+                text,
+            )
         return found
+
+    def _settle(self, names: Sequence[str], failures: Mapping[str, str], progress: Progress) -> list[str]:
+        """Notes how evaluations ended, on several ranks how they ended on rank 0; which of them failed."""
+        flags = [float(name in failures) for name in names]
+        agreed = self._agree(flags) if self._agree is not None and flags else flags
+        for name, failed in zip(names, agreed, strict=True):
+            if failed:
+                self._backoff.failed(name, progress.step)
+            else:
+                self._backoff.succeeded(name)
+                self._measured[name] = progress.step
+        return [name for name, failed in zip(names, agreed, strict=True) if failed]
 
     def _evaluate(self, task: Task, progress: Progress) -> EvalReport:
         engine = self.engine
@@ -293,7 +325,7 @@ class Evaluator:
         report = Inline().dispatch(job, engine.modules())
         self.reports.append(report)
         if not self.quiet:
-            print(report_line(report), flush=True)
+            say(report_line(report))
         if self.on_report is not None:
             self.on_report(report)
         return report
@@ -316,21 +348,26 @@ class Evaluator:
             What `evaluate_fn` returned; None if nothing was due.
         """
         self._evaluate_fn = evaluate_fn
-        last = self.config.steps_per_epoch is not None and step == self.config.steps_per_epoch - 1
-        progress = Progress(global_step + 1, float(epoch + last), 0)
-        self._catch_up(progress)
-        return self._call(evaluate_fn, progress) if self.freq_ctl.is_due(progress) else None
+        length = self.config.steps_per_epoch
+        progress = Progress(global_step + 1, epoch + (0.0 if length is None else (step + 1) / length))
+        self._warn_if_not_told(progress)
+        due = self.freq_ctl.is_due(progress)
+        if due:
+            self.freq_ctl.mark_done(progress)
+        return self._call(evaluate_fn, progress) if due or self._backoff.due(progress.step, [FUNCTION]) else None
 
     def _call(self, evaluate_fn: Callable[[], Any], progress: Progress) -> Any:
         modules = self.engine.modules() if self.engine is not None else []
+        failures: dict[str, str] = {}
+        result = None
         try:
             with self.freq_ctl.paused():
                 result = Inline().dispatch(evaluate_fn, modules)
-        except BaseException:
-            self.freq_ctl.mark_failed(progress)
+        except Exception as error:
+            failures[FUNCTION] = str(error)
             raise
-        self.freq_ctl.mark_done(progress)
-        self._measured = progress
+        finally:
+            self._settle([FUNCTION], failures, progress)
         if self.run is not None and isinstance(result, Mapping):
             numbers = {f"eval/{key}": value for key, value in result.items() if isinstance(value, int | float)}
             self.run.log(progress.step, **numbers)
@@ -340,10 +377,10 @@ class Evaluator:
 
     def state_dict(self) -> dict[str, Any]:
         """All that a restart needs, as plain JSON; the config is not part of it."""
-        measured = self._measured
         return {
             "freq_ctl": self.freq_ctl.state_dict(),
-            "measured": None if measured is None else [measured.step, measured.epoch, measured.tokens],
+            "measured": dict(self._measured),
+            "failing": self._backoff.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -353,8 +390,9 @@ class Evaluator:
             ConfigError: If it is not such a state.
         """
         try:
-            measured = None if state["measured"] is None else Progress(*state["measured"])
+            measured = {str(name): int(step) for name, step in state["measured"].items()}
+            self._backoff.load_state_dict(state["failing"])
             self.freq_ctl.load_state_dict(state["freq_ctl"])
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"not a state of an Evaluator: {error!r}", got=state) from None
         self._measured, self._resumed = measured, True

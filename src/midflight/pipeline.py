@@ -321,7 +321,7 @@ def _samples(plan: _Plan, outputs: Mapping[str, Output]) -> list[list[Sample]]:
 def _cost(sitting: _Sitting, outputs: Mapping[str, Output]) -> Cost:
     share = None
     if sitting.run is not None and sitting.run.trains:
-        before = sitting.run.store.evaluation_seconds(sitting.run.id)
+        before = sitting.run.store.evaluation_seconds(sitting.run.id, without=sitting.id)
         share = min(1.0, (before + sitting.seconds) / max(1e-9, time.time() - sitting.run.info.created))
     return Cost(
         seconds=sitting.seconds,

@@ -10,12 +10,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
+import itertools
 import logging
 import math
-import multiprocessing
 import os
-import signal
-import socket
 import sys
 import threading
 import time
@@ -23,18 +21,21 @@ import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from multiprocessing import util as mp_util
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Literal, Self
 
 from midflight import environ
+from midflight.config import is_text
 from midflight.errors import ConfigError, StoreError
+from midflight.signals import before_termination, uninterrupted
 from midflight.store import RunInfo, Store, open_store
 from midflight.store.base import Block, RunStatus
 
 FLUSH_S = 0.25
 BEAT_S = 10.0
-ALIVE_S = 60.0
-"""A process on another machine that has not written for so long is taken for dead."""
+MAX_KEY = 500
+"""Characters in the name of a series at most."""
+MAX_STEP = 1 << 62
 MAX_WAITING = 20_000_000
 """Values that wait in memory while the store cannot be written to (about 3 GB as they are queued)."""
 
@@ -78,6 +79,7 @@ class Run:
         self.enabled = environ.place().is_main
         self.started = time.time()
         self._queue: deque[_Row] = deque()
+        self._keys: set[str] = set()
         self._waiting: list[Block] = []
         self._lost = 0
         self._told = 0.0
@@ -92,7 +94,10 @@ class Run:
         if self.enabled:
             self.store: Store = open_store(store) if store is None or isinstance(store, str) else store
             self.info, self.attempt = self._open(resume, _plain(config), list(tags))
-            _watch_exit(self)
+            _open_runs.add(self)
+            _watch_exit()
+            if not self.attached:  # its own run says that it is alive, even while it logs nothing
+                self._start()
 
     def __repr__(self) -> str:
         return f"<Run {self.project}/{self.name}>"
@@ -101,6 +106,15 @@ class Run:
     def id(self) -> int:
         """Number of the run in its store."""
         return self.info.id
+
+    def begin_at(self, step: int) -> None:
+        """Says that this process goes on from the weights after `step`: what an earlier one has beyond is superseded.
+
+        Raises:
+            StoreError: If the store cannot be written to.
+        """
+        if self.enabled and not self.attached and self.attempt > 1:
+            self.store.begin_attempt(self.id, self.attempt, step)
 
     # -- logging -----------------------------------------------------------------------------------------------------
 
@@ -112,14 +126,16 @@ class Run:
             values: Name to number; tensors and NumPy scalars of one element are read at once. NaN and ±inf are kept.
 
         Raises:
-            ConfigError: If the step or a value is no number.
+            ConfigError: If the step or a value is no number, or a name cannot be stored.
         """
         for value in values.values():
             if value.__class__ is not float:
                 values = {key: _number(key, item) for key, item in values.items()}
                 break
-        if step.__class__ is not int or step < 0:
+        if step.__class__ is not int or not 0 <= step <= MAX_STEP:
             step = _step(step)
+        if not values.keys() <= self._keys:
+            self._keys.update(map(_key, values))
         self._queue.append((step, time.time(), values))
         if self._thread is None:
             self._start()
@@ -147,8 +163,6 @@ class Run:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="midflight-writer", daemon=True)
                 self._thread.start()
-                if multiprocessing.parent_process() is not None:  # such a process leaves without running atexit
-                    mp_util.Finalize(self, _flush_quietly, (weakref.ref(self),), exitpriority=10)
 
     def _loop(self) -> None:
         beaten = time.monotonic()
@@ -156,26 +170,29 @@ class Run:
             with self._lock:
                 wrote = bool(self._queue or self._waiting)
                 self._tell(self._write())
-                if wrote or time.monotonic() - beaten > BEAT_S:
-                    beaten = time.monotonic()
-                    if not wrote:
-                        with contextlib.suppress(StoreError):
-                            self.store.beat(self.id)
+                if not wrote and time.monotonic() - beaten > BEAT_S and not self.attached:
+                    with contextlib.suppress(StoreError):
+                        self.store.beat(self.id)
+                    wrote = True
+                beaten = time.monotonic() if wrote else beaten
 
     def _write(self) -> StoreError | None:
         """Queue to store; what cannot be written waits. The caller holds the lock."""
-        taken = [self._queue.popleft() for _ in range(len(self._queue))]
-        blocks = self._waiting + _blocks(taken)
-        if not blocks:
+        with uninterrupted():
+            taken = [self._queue.popleft() for _ in range(len(self._queue))]
+            blocks = self._waiting = self._waiting + _blocks(taken)
+            if not blocks:
+                return None
+            try:
+                self.store.append_points(self.id, self.attempt, blocks)
+            except StoreError as error:
+                self._bound()
+                return error
+            except Exception as error:  # a store of the user's may raise anything; its thread must outlive that
+                self._bound()
+                return StoreError(f"{type(self.store).__name__} failed: {type(error).__name__}: {error}")
+            self._waiting = []
             return None
-        try:
-            self.store.append_points(self.id, self.attempt, blocks)
-        except StoreError as error:
-            self._waiting = blocks
-            self._bound()
-            return error
-        self._waiting = []
-        return None
 
     def _bound(self) -> None:
         """Drops the newest points once too many wait, and counts them: training must not run out of memory."""
@@ -239,9 +256,11 @@ class Run:
             return newest, newest.attempts
         wanted = resume == "must" or (resume == "auto" and newest is not None and newest.status != "finished")
         if newest is not None and wanted:
-            alive = newest.status == "running" and _is_alive(self.store.owner(newest.id), newest.heartbeat)
-            if not alive:
-                return newest, self.store.resume_run(newest.id, owner=owner())
+            before = self.store.owner(newest.id)
+            alive = newest.status == "running" and environ.is_alive(before, newest.heartbeat)
+            attempt = None if alive else self.store.resume_run(newest.id, owner=environ.owner(), before=before)
+            if attempt is not None:
+                return newest, attempt
             if resume == "must":
                 raise ConfigError(
                     f"run {self.name!r} is being written by another process", got=self.store.owner(newest.id)
@@ -249,7 +268,7 @@ class Run:
         info = self.store.create_run(
             self.project,
             self.name,
-            owner=owner(),
+            owner=environ.owner(),
             config=config,
             tags=tags,
             environment=environ.describe(),
@@ -265,8 +284,11 @@ def _blocks(rows: Sequence[_Row]) -> list[Block]:
     groups: dict[tuple[str, ...], list[_Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[2]), []).append(row)
+    pieces = list(groups.items())
+    if sum(map(len, groups)) > len(set().union(*groups)):  # a key in several sets: its values keep their order
+        pieces = [(keys, list(members)) for keys, members in itertools.groupby(rows, lambda row: tuple(row[2]))]
     found = []
-    for keys, members in groups.items():
+    for keys, members in pieces:
         if keys:
             n, k = len(members), len(keys)
             values = np.fromiter((v for row in members for v in row[2].values()), np.float64, n * k)
@@ -289,10 +311,16 @@ def _number(key: str, value: Any) -> float:
 
 
 def _step(step: Any) -> int:
-    number = _number("step", step)
-    if not math.isfinite(number) or number != int(number) or number < 0:
-        raise ConfigError("log: step", got=step, allowed="a whole number from 0")
+    number = step if isinstance(step, int) else _number("step", step)
+    if not math.isfinite(number) or number != int(number) or not 0 <= number <= MAX_STEP:
+        raise ConfigError("log: step", got=step, allowed=f"a whole number from 0 to {MAX_STEP}")
     return int(number)
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str) or not key or len(key) > MAX_KEY or not is_text(key):
+        raise ConfigError("log: name of a series", got=key, allowed=f"1 to {MAX_KEY} characters of valid Unicode")
+    return key
 
 
 def _checked(what: str, text: Any) -> str:
@@ -315,79 +343,43 @@ def _plain(config: Any) -> dict[str, Any]:
     raise ConfigError("config of a run", got=config, allowed="a dict, dataclass, pydantic model or namespace")
 
 
-# -- whose run it is -------------------------------------------------------------------------------------------------
-
-
-def owner() -> str:
-    """This process, told apart from one that later gets the same number: ``host:pid:start``."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_start_ticks(os.getpid())}"
-
-
-def _start_ticks(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[19]
-    except OSError:
-        return "?"
-
-
-def _is_alive(who: str, heartbeat: float) -> bool:
-    host, _, rest = who.partition(":")
-    pid, _, ticks = rest.partition(":")
-    if host != socket.gethostname():
-        return time.time() - heartbeat < ALIVE_S
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError):
-        return False
-    except PermissionError:
-        pass
-    return _start_ticks(int(pid)) == ticks
-
-
 # -- leaving without losing ------------------------------------------------------------------------------------------
 
 _open_runs: weakref.WeakSet[Run] = weakref.WeakSet()
+"""Runs of this process: ended when it exits."""
+_visited: weakref.WeakSet[Run] = weakref.WeakSet()
+"""Runs of the process that forked this one, to which it logs: flushed when it exits, and left open."""
+_watching = False
 
 
-def _watch_exit(run: Run) -> None:
-    """Has a run flushed when the process exits or is terminated."""
-    _open_runs.add(run)
-    _install_handlers()
+def _watch_exit() -> None:
+    """Has runs flushed when the process exits or is terminated."""
+    global _watching
+    before_termination(_flush_all)
+    if not _watching:
+        _watching = True
+        atexit.register(_finish_all)
+        os.register_at_fork(after_in_child=_forget_parent)
+        _watch_exit_of_child()
+        mp_util.register_after_fork(_watch_exit_of_child, lambda watch: watch())
 
 
-_installed = False
+def _watch_exit_of_child() -> None:
+    """A forked child of multiprocessing leaves without atexit."""
+    mp_util.Finalize(None, _finish_all, exitpriority=10)
 
 
-def _install_handlers() -> None:
-    global _installed
-    if _installed:
-        return
-    _installed = True
-    atexit.register(_finish_all)
-    os.register_at_fork(after_in_child=_forget_parent)
-    if threading.current_thread() is threading.main_thread():
-        before = signal.getsignal(signal.SIGTERM)
-        if before in (signal.SIG_DFL, None) or callable(before):
-            signal.signal(signal.SIGTERM, lambda number, frame: _on_sigterm(number, frame, before))
-
-
-def _on_sigterm(number: int, frame: FrameType | None, before: Any) -> None:
-    """Flushes, then does what would have happened without us."""
-    for run in list(_open_runs):
-        if run._lock.acquire(timeout=5):
+def _flush_all() -> None:
+    """On SIGTERM: everything is written, and the runs have failed."""
+    for run in [*_open_runs, *_visited]:
+        if run._lock.acquire(timeout=5):  # the writer's thread may hold it
             try:
                 run._tell(run._write())
-                if not run.attached:
+                if run in _open_runs and not run.attached:
                     with contextlib.suppress(StoreError):
                         run.store.finish_run(run.id, "failed", run._lost)
             finally:
                 run._lock.release()
-    if callable(before):
-        before(number, frame)
-    else:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _finish_all() -> None:
@@ -397,21 +389,20 @@ def _finish_all() -> None:
             run.finish(status)
         except StoreError as error:
             _say(str(error))
+    for run in list(_visited):
+        try:
+            run.flush()
+        except StoreError as error:
+            _say(f"{error}; the points of this process are lost")
 
 
 def _forget_parent() -> None:
     """In a forked child: the parent's queue is the parent's to write, and its thread does not exist here."""
-    for run in list(_open_runs):
+    for run in [*_open_runs, *_visited]:
         run._queue, run._waiting, run._thread = deque(), [], None
         run._lock, run._stop = threading.Lock(), threading.Event()
+        _visited.add(run)
     _open_runs.clear()
-
-
-def _flush_quietly(reference: weakref.ref[Run]) -> None:
-    run = reference()
-    if run is not None:
-        with contextlib.suppress(StoreError):
-            run.flush()
 
 
 def _say(text: str) -> None:

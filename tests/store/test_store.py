@@ -152,7 +152,7 @@ class TestResume:
         run, visible, written = new_run(store), {}, 0
         for number, (start, count) in enumerate(attempts, start=1):
             if number > 1:
-                assert store.resume_run(run, owner="me:2:3") == number
+                assert store.resume_run(run, owner="me:2:3", before=store.owner(run)) == number
             steps = list(range(start, start + count))
             written += count
             visible = {s: v for s, v in visible.items() if s < start}
@@ -167,8 +167,9 @@ class TestResume:
         run = new_run(store)
         for step in (0, 100, 200):
             store.finish_evaluation(report(begin(store, run, 1, f"a{step}", step), step), {})
-        store.resume_run(run, owner="x")
-        store.append_points(run, 2, [block([101], x=[1.0])])
+        store.resume_run(run, owner="x", before=store.owner(run))
+        assert [r.progress.step for r in store.reports(run)] == [0, 100, 200]
+        store.begin_attempt(run, 2, 100)
         assert [r.progress.step for r in store.reports(run)] == [0, 100]
         store.finish_evaluation(report(begin(store, run, 2, "b200", 200), 200), {})
         assert [r.progress.step for r in store.reports(run)] == [0, 100, 200]
@@ -178,7 +179,7 @@ class TestResume:
         for step in (200, 100):
             handle = store.begin_evaluation(run, 1, f"a{step}", "t", "fp", Progress(step), "w", supersede=False)
             store.finish_evaluation(report(handle.id, step), {})
-        store.resume_run(run, owner="x")
+        store.resume_run(run, owner="x", before=store.owner(run))
         handle = store.begin_evaluation(run, 2, "c50", "t", "fp", Progress(50), "w", supersede=False)
         store.finish_evaluation(report(handle.id, 50), {})
         assert [r.progress.step for r in store.reports(run)] == [50, 100, 200]

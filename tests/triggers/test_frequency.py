@@ -89,29 +89,6 @@ def test_defect_7_downtime_is_not_training_time():
     assert again.check(steps=1)
 
 
-def test_defect_8_a_failed_evaluation_stays_due_and_is_tried_less_and_less_often():
-    ctl = EpochStepTimeFreqCtl(None, 10, None)
-    tried = []
-    for step in range(1, 31):
-        progress = Progress(step)
-        if ctl.is_due(progress):
-            tried.append(step)
-            ctl.mark_failed(progress)
-    assert tried == [10, 11, 13, 17, 25]
-    ctl.mark_done(Progress(30))
-    assert not ctl.is_due(Progress(39))
-    assert ctl.is_due(Progress(40))
-
-
-def test_a_failure_survives_a_restart():
-    ctl = EpochStepTimeFreqCtl(None, 10, None)
-    ctl.is_due(Progress(10))
-    ctl.mark_failed(Progress(10))
-    again = EpochStepTimeFreqCtl(None, 10, None)
-    again.load_state_dict(ctl.state_dict())
-    assert again.is_due(Progress(11))
-
-
 def test_asking_twice_about_one_step_answers_the_same_and_consumes_one_tick():
     ctl = EpochStepTimeFreqCtl(None, 3, None)
     answers = [(ctl.take(Progress(step)), ctl.take(Progress(step))) for step in range(1, 8)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 from midflight.errors import shorten
 from midflight.records import Estimate, EvalReport
@@ -59,9 +60,22 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def say(text: str) -> None:
+    """Prints a line, whatever standard output can take; a closed one is nobody's business but its reader's."""
+    try:
+        print(text, flush=True)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        print(text.encode(encoding, "replace").decode(encoding), flush=True)
+    except (OSError, ValueError):
+        pass
+
+
 def leading(report: EvalReport) -> list[Estimate]:
-    """The estimates over all items that judge the model, those of its cost left out."""
-    return [e for e in report.estimates if not e.slice and not e.method.startswith("measured") and e.unit != "bytes"]
+    """The estimates over all items that judge the model; those of its cost only if there are no others."""
+    whole = [estimate for estimate in report.estimates if not estimate.slice]
+    judging = [e for e in whole if not e.method.startswith("measured") and e.unit not in ("bytes", "tokens/s")]
+    return judging or whole
 
 
 def report_line(report: EvalReport) -> str:

@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from midflight.environ import ALIVE_S
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
-from midflight.run import ALIVE_S
 from midflight.show.lines import duration, leading, number, with_interval
 from midflight.store import Head, RunInfo
 

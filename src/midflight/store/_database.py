@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from midflight.errors import StoreError
+from midflight.signals import uninterrupted
 
 VERSION = 1
 APPLICATION_ID = 0x4D464C54  # "MFLT"
@@ -25,7 +28,8 @@ CREATE TABLE run (
 CREATE INDEX run_name ON run (name, project);
 CREATE TABLE attempt (
     run INTEGER NOT NULL, number INTEGER NOT NULL, started REAL NOT NULL,
-    from_step INTEGER,  -- first step that it wrote: what earlier attempts have from there on is superseded
+    from_step INTEGER,  -- first step of its own, if it was told where it resumed: what earlier attempts have from there
+                        -- on is superseded; NULL = what it writes tells, series by series
     PRIMARY KEY (run, number)) WITHOUT ROWID;
 CREATE TABLE key (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE flush (
@@ -34,8 +38,9 @@ CREATE TABLE flush (
 CREATE INDEX flush_run ON flush (run, attempt);
 CREATE TABLE blob (id INTEGER PRIMARY KEY, sketch BLOB NOT NULL, data BLOB NOT NULL);
 CREATE TABLE chunk (
-    run INTEGER NOT NULL, key INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
-    n INTEGER NOT NULL, codec INTEGER NOT NULL, blob INTEGER NOT NULL,
+    run INTEGER NOT NULL, key INTEGER NOT NULL, attempt INTEGER NOT NULL,
+    start INTEGER NOT NULL,  -- step that was written first; first and last are the smallest and the largest
+    first INTEGER NOT NULL, last INTEGER NOT NULL, n INTEGER NOT NULL, codec INTEGER NOT NULL, blob INTEGER NOT NULL,
     PRIMARY KEY (run, key, attempt, blob)) WITHOUT ROWID;
 CREATE TABLE head (
     run INTEGER NOT NULL, key INTEGER NOT NULL, step INTEGER NOT NULL, wall REAL NOT NULL,
@@ -43,6 +48,7 @@ CREATE TABLE head (
     n INTEGER NOT NULL, PRIMARY KEY (run, key)) WITHOUT ROWID;
 CREATE TABLE evaluation (
     id TEXT PRIMARY KEY, run INTEGER NOT NULL, attempt INTEGER NOT NULL, identity TEXT NOT NULL,
+    supersedes INTEGER NOT NULL,  -- whether evaluations of earlier attempts from its step on are superseded
     task TEXT NOT NULL, task_fingerprint TEXT NOT NULL, step INTEGER NOT NULL, weights TEXT NOT NULL,
     status TEXT NOT NULL, started REAL NOT NULL, seconds REAL NOT NULL DEFAULT 0, report TEXT,
     UNIQUE (run, identity)) WITHOUT ROWID;
@@ -106,11 +112,15 @@ class Database:
             yield self.connection
         except sqlite3.Error as error:
             raise self._explain(error) from error
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise StoreError(f"{self.path}: it cannot hold a value ({error})") from error
+        except (UnicodeDecodeError, json.JSONDecodeError, struct.error) as error:
+            raise StoreError(f"{self.path}: it is damaged ({error})", hint=_RESCUE) from error
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it or nothing."""
-        with self.reading() as connection:
+        with uninterrupted(), self.reading() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -162,11 +172,13 @@ class Database:
         return StoreError(f"{self.path}: {text}")
 
 
+_RESCUE = "save what is left: sqlite3 FILE .recover"
+
 _SYMPTOMS = (
     ("full", "the disk is full", "free some space; nothing that was written before is lost"),
     ("locked", f"another process has held it for more than {BUSY_S:g} s", "see which one: fuser, lsof"),
     ("not a database", "it is no SQLite file", "it is damaged or of another program: move it away, or name another"),
-    ("malformed", "it is damaged", "save what is left: sqlite3 FILE .recover"),
+    ("malformed", "it is damaged", _RESCUE),
     ("readonly", "it cannot be written to", "check the permissions of the file and its folder"),
     ("unable to open", "it cannot be opened", "check that the folder exists and may be written to"),
     ("disk I/O error", "the disk failed", "check the disk; network file systems do not suit SQLite"),

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from midflight.records import EvalReport, Item, Output, Progress, Score
 from midflight.schema import report_from_json, report_to_json
 from midflight.store._database import Database
-from midflight.store._runs import began_at, visible_below
+from midflight.store._runs import attempts_of
 from midflight.store.base import EvaluationHandle
 
 TEXT_LIMIT = 1 << 20
@@ -37,20 +37,20 @@ class EvaluationTable:
     ) -> EvaluationHandle:
         """The evaluation of that identity: a new one, or the one that was begun or done before."""
         with self.database.writing() as db:
+            if not supersede:  # it stands beside the training that goes on now, whichever that is
+                attempt = db.execute("SELECT max(number) FROM attempt WHERE run = ?", (run,)).fetchone()[0]
             row = db.execute(
                 "SELECT id, report, seconds, status FROM evaluation WHERE run = ? AND identity = ?", (run, identity)
             ).fetchone()
             if row is not None:
-                db.execute("UPDATE evaluation SET attempt = ? WHERE id = ?", (attempt, row[0]))
+                db.execute("UPDATE evaluation SET attempt = ?, supersedes = 0 WHERE id = ?", (attempt, row[0]))
                 done = report_from_json(row[1]) if row[3] == "done" else None  # a partial one is completed
                 return EvaluationHandle(row[0], done, row[2])
             new = uuid.uuid4().hex
-            if supersede:
-                began_at(db, run, attempt, progress.step)
             db.execute(
-                "INSERT INTO evaluation (id, run, attempt, identity, task, task_fingerprint, step, weights, status,"
-                " started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)",
-                (new, run, attempt, identity, task, task_fingerprint, progress.step, weights, time.time()),
+                "INSERT INTO evaluation (id, run, attempt, identity, supersedes, task, task_fingerprint, step, weights,"
+                " status, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)",
+                (new, run, attempt, identity, supersede, task, task_fingerprint, progress.step, weights, time.time()),
             )
         return EvaluationHandle(new)
 
@@ -132,21 +132,30 @@ class EvaluationTable:
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
         """Finished evaluations of a run that no later attempt superseded, by step."""
         with self.database.reading() as db:
-            limits = visible_below(db, run)
+            began = dict(
+                db.execute(
+                    "SELECT attempt, min(step) FROM evaluation WHERE run = ? AND supersedes GROUP BY attempt", (run,)
+                ).fetchall()
+            )
+            limits: dict[int, float] = {}
+            limit = float("inf")
+            for attempt, told in attempts_of(db, run):
+                limits[attempt] = limit
+                limit = min(limit, told, began.get(attempt, limit))
             rows = db.execute(
                 "SELECT attempt, step, report FROM evaluation WHERE run = ? AND report IS NOT NULL"
-                " AND (? IS NULL OR task = ?) ORDER BY step, task, started",
+                " AND (? IS NULL OR task = ?) ORDER BY step, task, attempt, started",
                 (run, task, task),
             ).fetchall()
-        found = [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
+            found = [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
         newest = {(report.progress.step, report.task, report.task_fingerprint): report for report in found}
         return list(newest.values())
 
-    def evaluation_seconds(self, run: int) -> float:
-        """Seconds that evaluations of a run took so far."""
+    def evaluation_seconds(self, run: int, without: str = "") -> float:
+        """Seconds that evaluations of a run took so far, one of them left out."""
         with self.database.reading() as db:
-            found = db.execute("SELECT sum(seconds) FROM evaluation WHERE run = ?", (run,)).fetchone()[0]
-        return float(found or 0.0)
+            query = "SELECT sum(seconds) FROM evaluation WHERE run = ? AND id != ?"
+            return float(db.execute(query, (run, without)).fetchone()[0] or 0.0)
 
 
 def _dump(record: Any) -> str:

@@ -41,6 +41,7 @@ class Chunk:
     """Up to 4,096 points of one key, ready to be stored.
 
     Attributes:
+        start: Step that was written first.
         first: Smallest step.
         last: Largest step.
         n: Points.
@@ -49,6 +50,7 @@ class Chunk:
         data: Payload.
     """
 
+    start: int
     first: int
     last: int
     n: int
@@ -80,7 +82,7 @@ def _encode_chunk(steps: Ints, walls: Floats, values: Floats) -> Chunk:
     else:
         value_bytes = values.astype("<f8").tobytes()
     data = step_bytes + walls.astype("<f8").tobytes() + value_bytes
-    return Chunk(int(steps.min()), int(steps.max()), n, codec, Sketch.of(steps, values).encode(), data)
+    return Chunk(int(steps[0]), int(steps.min()), int(steps.max()), n, codec, Sketch.of(steps, values).encode(), data)
 
 
 def decode_chunk(n: int, codec: int, data: bytes) -> tuple[Ints, Floats, Floats]:

@@ -78,17 +78,25 @@ class RunTable:
         with self.database.reading() as db:
             return str(db.execute("SELECT owner FROM run WHERE id = ?", (run,)).fetchone()[0])
 
-    def resume_run(self, run: int, *, owner: str) -> int:
-        """Begins another attempt at a run; its number."""
+    def resume_run(self, run: int, *, owner: str, before: str) -> int | None:
+        """Begins another attempt at a run; its number. None if the run is no longer the one of owner `before`."""
         now = time.time()
         with self.database.writing() as db:
+            taken = db.execute(
+                "UPDATE run SET status = 'running', owner = ?, heartbeat = ?, finished = NULL"
+                " WHERE id = ? AND owner = ?",
+                (owner, now, run, before),
+            ).rowcount
+            if not taken:  # another process was faster
+                return None
             number = int(db.execute("SELECT max(number) + 1 FROM attempt WHERE run = ?", (run,)).fetchone()[0])
             db.execute("INSERT INTO attempt VALUES (?, ?, ?, NULL)", (run, number, now))
-            db.execute(
-                "UPDATE run SET status = 'running', owner = ?, heartbeat = ?, finished = NULL WHERE id = ?",
-                (owner, now, run),
-            )
         return number
+
+    def begin_attempt(self, run: int, attempt: int, step: int) -> None:
+        """Says that an attempt goes on behind a step: what earlier attempts have after it is superseded."""
+        with self.database.writing() as db:
+            db.execute("UPDATE attempt SET from_step = ? WHERE run = ? AND number = ?", (step + 1, run, attempt))
 
     def beat(self, run: int) -> None:
         """Says that the run's process is alive."""
@@ -105,21 +113,7 @@ class RunTable:
             )
 
 
-def began_at(db: sqlite3.Connection, run: int, attempt: int, step: int) -> None:
-    """Notes that an attempt wrote at a step: what earlier attempts have from there on is superseded."""
-    db.execute(
-        "UPDATE attempt SET from_step = ? WHERE run = ? AND number = ? AND (from_step IS NULL OR from_step > ?)",
-        (step, run, attempt, step),
-    )
-
-
-def visible_below(db: sqlite3.Connection, run: int) -> dict[int, float]:
-    """For each attempt the step from which on it is superseded: the lowest that any later attempt wrote at."""
-    limits: dict[int, float] = {}
-    lowest = float("inf")
-    for number, from_step in db.execute(
-        "SELECT number, from_step FROM attempt WHERE run = ? ORDER BY number DESC", (run,)
-    ).fetchall():
-        limits[number] = lowest
-        lowest = lowest if from_step is None else min(lowest, from_step)
-    return limits
+def attempts_of(db: sqlite3.Connection, run: int) -> list[tuple[int, float]]:
+    """Attempts at a run, the newest first, each with the step that it says it began at; infinite if it does not say."""
+    rows = db.execute("SELECT number, from_step FROM attempt WHERE run = ? ORDER BY number DESC", (run,)).fetchall()
+    return [(number, float("inf") if from_step is None else from_step) for number, from_step in rows]

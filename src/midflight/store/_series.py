@@ -11,7 +11,7 @@ import numpy as np
 
 from midflight.store._database import Database
 from midflight.store._points import CHUNK, Sketch, decode_block, decode_chunk, encode_block, encode_chunks
-from midflight.store._runs import began_at, visible_below
+from midflight.store._runs import attempts_of
 from midflight.store.base import Block, Floats, Head, Ints, Overview, Points
 
 
@@ -31,7 +31,6 @@ class SeriesTable:
         with self.database.writing() as db:
             ids = self._ids(db, sorted({key for block in blocks for key in block.keys}))
             self._update_heads(db, run, ids, blocks)
-            began_at(db, run, attempt, min(int(block.steps.min()) for block in blocks))
             db.execute("UPDATE run SET heartbeat = ? WHERE id = ?", (time.time(), run))
             rows = sum(len(block.steps) for block in blocks)
             opened = db.execute("SELECT sum(n) FROM flush WHERE run = ? AND attempt = ?", (run, attempt)).fetchone()[0]
@@ -44,14 +43,15 @@ class SeriesTable:
                     )
             else:
                 self._compact(db, run, attempt, ids, blocks)
+        self._key_ids.update(ids)  # not before: a transaction that fails takes its new keys with it
 
     def _ids(self, db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, int]:
-        missing = [key for key in keys if key not in self._key_ids]
-        if missing:
-            db.executemany("INSERT OR IGNORE INTO key (name) VALUES (?)", [(key,) for key in missing])
-            for key in missing:
-                self._key_ids[key] = db.execute("SELECT id FROM key WHERE name = ?", (key,)).fetchone()[0]
-        return {key: self._key_ids[key] for key in keys}
+        found = {key: self._key_ids[key] for key in keys if key in self._key_ids}
+        missing = [key for key in keys if key not in found]
+        db.executemany("INSERT OR IGNORE INTO key (name) VALUES (?)", [(key,) for key in missing])
+        for key in missing:
+            found[key] = db.execute("SELECT id FROM key WHERE name = ?", (key,)).fetchone()[0]
+        return found
 
     def _update_heads(self, db: sqlite3.Connection, run: int, ids: dict[str, int], blocks: Sequence[Block]) -> None:
         heads: dict[int, list[object]] = {}
@@ -83,8 +83,8 @@ class SeriesTable:
             steps, walls, values = (np.concatenate(columns) for columns in zip(*series, strict=True))
             for chunk in encode_chunks(steps, walls, values):
                 blob = db.execute("INSERT INTO blob (sketch, data) VALUES (?, ?)", (chunk.sketch, chunk.data)).lastrowid
-                row_values = (run, key, attempt, chunk.first, chunk.last, chunk.n, chunk.codec, blob)
-                db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row_values)
+                row_values = (run, key, attempt, chunk.start, chunk.first, chunk.last, chunk.n, chunk.codec, blob)
+                db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row_values)
 
     def _open_blocks(self, db: sqlite3.Connection, run: int, attempt: int) -> list[tuple[list[int], Block]]:
         """Open flushes of an attempt with the numbers of their keys."""
@@ -139,17 +139,36 @@ class SeriesTable:
         """Stored pieces of a series as they were written, each with the step from which it is superseded."""
         found: list[tuple[Ints, Floats, Floats, float]] = []
         key_id = self._find_key(db, key)
-        for attempt, limit in sorted(visible_below(db, run).items()) if key_id is not None else ():
+        for attempt, limit, opened in self._attempts(db, run, key_id) if key_id is not None else ():
             for n, codec, data in db.execute(
                 "SELECT n, codec, data FROM chunk JOIN blob ON blob.id = chunk.blob WHERE run = ? AND key = ?"
                 " AND attempt = ? AND last >= ? AND first <= ? AND first < ? ORDER BY blob",
                 (run, key_id, attempt, low, high, limit),
             ):
                 found.append((*decode_chunk(n, codec, data), limit))
-            for key_ids, block in self._open_blocks(db, run, attempt):
-                if key_id in key_ids:
-                    found.append((block.steps, block.walls, block.values[key_ids.index(key_id)], limit))
+            found += [(block.steps, block.walls, block.values[row], limit) for block, row in opened]
         return found
+
+    def _attempts(self, db: sqlite3.Connection, run: int, key: int) -> list[tuple[int, float, list[tuple[Block, int]]]]:
+        """Attempts at a run, the oldest first: number, step from which on a series is superseded, its open blocks.
+
+        A later attempt supersedes from where it says it began, or from the step of the series that it wrote first:
+        points that it adds late, further back, replace single points only.
+        """
+        found = []
+        limit = float("inf")
+        for attempt, told in attempts_of(db, run):
+            opened = [
+                (block, key_ids.index(key)) for key_ids, block in self._open_blocks(db, run, attempt) if key in key_ids
+            ]
+            found.append((attempt, limit, opened))
+            row = db.execute(
+                "SELECT start FROM chunk WHERE run = ? AND key = ? AND attempt = ? ORDER BY blob LIMIT 1",
+                (run, key, attempt),
+            ).fetchone()
+            starts = [row[0]] if row else [int(block.steps[0]) for block, _ in opened[:1]]
+            limit = min(limit, told, *starts)
+        return found[::-1]
 
     def _find_key(self, db: sqlite3.Connection, key: str) -> int | None:
         row = db.execute("SELECT id FROM key WHERE name = ?", (key,)).fetchone()
@@ -162,8 +181,9 @@ class SeriesTable:
             db.execute("BEGIN")
             try:
                 key_id = self._find_key(db, key)
-                for attempt, limit in sorted(visible_below(db, run).items()) if key_id is not None else ():
+                for attempt, limit, opened in self._attempts(db, run, key_id) if key_id is not None else ():
                     sketches += self._sketches(db, run, key_id, attempt, limit)
+                    sketches += [_sketch(block.steps, block.values[row], limit) for block, row in opened]
             finally:
                 db.execute("COMMIT")
         sketches = [sketch for sketch in sketches if len(sketch.steps)]
@@ -190,9 +210,6 @@ class SeriesTable:
             data = db.execute("SELECT data FROM blob WHERE id = ?", (blob,)).fetchone()[0]
             steps, _, values = decode_chunk(n, codec, data)
             found.append(_sketch(steps, values, limit))
-        for key_ids, block in self._open_blocks(db, run, attempt):
-            if key in key_ids:
-                found.append(_sketch(block.steps, block.values[key_ids.index(key)], limit))
         return found
 
 

@@ -154,8 +154,15 @@ class Store(Protocol):
     def owner(self, run: int) -> str:
         """Who writes to a run."""
 
-    def resume_run(self, run: int, *, owner: str) -> int:
-        """Begins another attempt at a run; its number. What it logs supersedes later steps of the attempts before."""
+    def resume_run(self, run: int, *, owner: str, before: str) -> int | None:
+        """Begins another attempt at a run; its number. None if the run is no longer the one of owner `before`.
+
+        What an attempt writes supersedes what earlier ones have from there on: series by series, unless `begin_attempt`
+        says at which step it goes on.
+        """
+
+    def begin_attempt(self, run: int, attempt: int, step: int) -> None:
+        """Says that an attempt goes on behind a step: what earlier attempts have after it is superseded."""
 
     def beat(self, run: int) -> None:
         """Says that the run's process is alive."""
@@ -191,7 +198,8 @@ class Store(Protocol):
     ) -> EvaluationHandle:
         """The evaluation of that identity: a new one, or the one that was begun or done before.
 
-        With `supersede` a new one supersedes what earlier attempts at the run have from its step on.
+        With `supersede` a new one supersedes evaluations of earlier attempts at the run from its step on; without, it
+        stands beside the newest attempt.
         """
 
     def add_items(self, task_fingerprint: str, items: Iterable[Item]) -> None:
@@ -215,8 +223,8 @@ class Store(Protocol):
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
         """Finished evaluations of a run that no later attempt superseded, by step."""
 
-    def evaluation_seconds(self, run: int) -> float:
-        """Seconds that evaluations of a run took so far."""
+    def evaluation_seconds(self, run: int, without: str = "") -> float:
+        """Seconds that evaluations of a run took so far, one of them left out."""
 
     def close(self) -> None:
         """Closes it; it opens again when it is used."""

@@ -64,8 +64,6 @@ class EpochStepTimeFreqCtl:
         self.evaluated = Progress()  # where the last evaluation stood
         self._seconds = 0.0  # training seconds since then, up to `_since`
         self._since: float | None = clock()  # None while an evaluation pauses the clock
-        self._failures = 0
-        self._retry_at: int | None = None
         self._answered: tuple[Progress, bool] | None = None
         self._ask_at = 0  # step at which ranks next agree on the time
 
@@ -91,20 +89,29 @@ class EpochStepTimeFreqCtl:
         return due
 
     def is_due(self, progress: Progress) -> bool:
-        """Whether an evaluation is due; the same progress gets the same answer until it is marked done or failed.
+        """Whether an evaluation is due; the same progress gets the same answer until it is marked done.
 
         On a job of several ranks every rank has to ask at the same steps.
         """
         if self._answered is not None and self._answered[0] == progress:
             return self._answered[1]
+        if progress.step < self.progress.step:
+            self._rewind(progress)
         self.progress = progress
-        if self._retry_at is not None:
-            due = progress.step >= self._retry_at
-        else:
-            # every source is asked, none short-circuited: on several ranks some of them communicate
-            due = any([self._counted(progress), self._timed(progress), self._called(progress)])
+        # every source is asked, none short-circuited: on several ranks some of them communicate
+        due = any([self._counted(progress), self._timed(progress), self._called(progress)])
         self._answered = (progress, due)
         return due
+
+    def _rewind(self, progress: Progress) -> None:
+        """Training went back to earlier weights: what was evaluated beyond them will be due again."""
+        before = self.evaluated
+        self.evaluated = Progress(
+            min(before.step, max(0, progress.step - 1)),
+            min(before.epoch, progress.epoch),
+            min(before.tokens, progress.tokens),
+        )
+        self._ask_at = progress.step
 
     def _counted(self, progress: Progress) -> bool:
         before = self.evaluated
@@ -143,17 +150,11 @@ class EpochStepTimeFreqCtl:
     # -- what became of it -------------------------------------------------------------------------------------------
 
     def mark_done(self, progress: Progress) -> None:
-        """An evaluation at `progress` has succeeded: all triggers start from here."""
+        """There was an evaluation at `progress`: all triggers start from here."""
         self.progress = self.evaluated = progress
         self._seconds = 0.0
         self._since = None if self._since is None else self._clock()
-        self._failures, self._retry_at, self._answered, self._ask_at = 0, None, (progress, False), progress.step + 1
-
-    def mark_failed(self, progress: Progress) -> None:
-        """An evaluation at `progress` has failed: it stays due, and is tried again after 1, 2, 4, … steps."""
-        self._failures += 1
-        self._retry_at = progress.step + 2 ** min(self._failures - 1, 10)
-        self._answered = (progress, False)
+        self._answered, self._ask_at = (progress, False), progress.step + 1
 
     @property
     def seconds(self) -> float:
@@ -181,8 +182,6 @@ class EpochStepTimeFreqCtl:
             "progress": [self.progress.step, self.progress.epoch, self.progress.tokens],
             "evaluated": [self.evaluated.step, self.evaluated.epoch, self.evaluated.tokens],
             "seconds": self.seconds,
-            "failures": self._failures,
-            "retry_at": self._retry_at,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -193,12 +192,12 @@ class EpochStepTimeFreqCtl:
         """
         try:
             progress, evaluated = Progress(*state["progress"]), Progress(*state["evaluated"])
-            seconds, failures, retry_at = float(state["seconds"]), int(state["failures"]), state["retry_at"]
+            seconds = float(state["seconds"])
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"not a state of {type(self).__name__}: {error!r}", got=state) from None
         self.progress, self.evaluated = progress, evaluated
         self._seconds, self._since = seconds, self._clock()
-        self._failures, self._retry_at, self._answered, self._ask_at = failures, retry_at, None, progress.step + 1
+        self._answered, self._ask_at = None, progress.step + 1
 
 
 def check_frequency(name: str, freq: float | None) -> None:
