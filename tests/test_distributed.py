@@ -6,6 +6,25 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+
+def run_ranks(script: str, folder, *args: str) -> list[dict]:
+    """Two processes; what each printed last."""
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(folder), str(i), *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    return [json.loads(out.splitlines()[-1]) for out, _ in outputs]
+
+
 RANK = """
 import json, os, sys, time
 import torch.distributed as dist
@@ -32,20 +51,40 @@ print(json.dumps({"decided": decided, "place": ev.place.launcher, "asked": len(e
 dist.destroy_process_group()
 """
 
+FAILING = """
+import json, sys
+import torch.distributed as dist
+import midflight as mf
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/rendezvous", rank=int(sys.argv[2]), world_size=2)
+class Failing(mf.engines.Fake):
+    def run(self, requests):
+        raise MemoryError("no room")
+task = mf.Task("t", [{"q": 1}], prompt="{{ q }}", target="1", metrics=["exact_match"])
+ev = mf.Evaluator(mf.EvaluatorConfig(freq_steps=10, on_error=sys.argv[3]), [task], Failing("1"), quiet=True)
+raised = ""
+with ev:
+    for step in range(1, 13):
+        try:
+            ev.step(step)
+        except Exception as error:
+            raised += f"{step}:{type(error).__name__} "
+    failing = ev.state_dict()["failing"]
+    ev._measured["t"] = 12  # nothing left for the end
+print(json.dumps({"failing": failing, "raised": raised}))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("on_error", ["warn", "raise"])
+def test_what_fails_on_rank_0_is_known_to_all_and_retried_by_all(tmp_path, on_error):
+    first, second = run_ranks(FAILING, tmp_path, on_error)
+    assert first["failing"] == second["failing"] == {"t": [2, 13]}
+    assert first["raised"] == ("10:MemoryError 11:MemoryError " if on_error == "raise" else "")
+    assert second["raised"] == first["raised"].replace("MemoryError", "EvaluationError")
+
 
 def test_ranks_with_different_clocks_decide_the_same_and_one_records(tmp_path):
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(tmp_path), str(i)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]
-    outputs = [r.communicate(timeout=120) for r in ranks]
-    assert [r.returncode for r in ranks] == [0, 0], outputs
-    first, second = (json.loads(out.splitlines()[-1]) for out, _ in outputs)
+    first, second = run_ranks(RANK, tmp_path)
     assert first["decided"] == second["decided"]
     assert {40, 80} <= set(first["decided"])
     assert len(first["decided"]) > 3  # the clock decided too

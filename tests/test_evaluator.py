@@ -130,12 +130,26 @@ class TestResume:
         assert measured(ev) == [500]
         assert "the first step is 401: training was resumed, but the evaluator was not told" in caplog.text
 
-    def test_start_at_a_step(self):
+    def test_start_at_a_step_adds_no_point_off_the_grid(self):
         ev = evaluator(freq_steps=100, eval_before_train=True)
-        ev.start(step=400)
-        for step in range(401, 501):
+        ev.start(step=437)
+        for step in range(438, 511):
             ev.step(step)
-        assert measured(ev) == [400, 500]
+        ev.finish()
+        assert measured(ev) == [500, 510]
+
+    def test_time_between_two_attempts_is_not_time_of_training(self, monkeypatch):
+        with mf.Run("p", "r") as run:
+            run.log(1, loss=1.0)
+        store = mf.open_store()
+        with store.database.writing() as db:  # an hour of training a day ago
+            db.execute("UPDATE run SET created = created - 90000, heartbeat = heartbeat - 86400, finished = 1")
+            db.execute("UPDATE attempt SET started = started - 90000")
+        again = mf.Run("p", "r", resume="must")
+        assert again.info.earlier_seconds == pytest.approx(3600, abs=5)
+        assert 3600 <= again.seconds + 5 <= 3660
+        again.finish()
+        assert mf.Run("p", "r", resume="must").info.earlier_seconds == pytest.approx(3600, abs=20)
 
     def test_a_foreign_state(self):
         with pytest.raises(ConfigError, match="not a state of an Evaluator"):
@@ -155,6 +169,14 @@ class TestResume:
             run.finish()
         assert len(engine.seen) == 3 * 8
         assert [r.progress.step for r in mf.open_store().reports(1)] == [0, 5, 10]
+
+
+def test_tokens_that_are_never_told_are_asked_for_once(caplog):
+    ev = evaluator(freq_tokens=1000)
+    ev.start()
+    for step in range(1, 4):
+        ev.step(step)
+    assert caplog.text.count("freq_tokens needs step(..., tokens=...)") == 1
 
 
 class TestFailures:

@@ -171,6 +171,20 @@ class TestLeaving:
         assert len(kept) >= must
         assert sorted(kept) == list(range(len(kept)))
 
+    def test_sigterm_in_the_middle_of_a_write_doubles_and_loses_nothing(self):
+        """The signal arrives while the main thread is inside the transaction that writes the points."""
+        body = (
+            "run = Run('p', 'r')\n"
+            "append = run.store.append_points\n"
+            "def cut(*args):\n    os.kill(os.getpid(), signal.SIGTERM)\n    append(*args)\n    raise OSError('no')\n"
+            "run._lock.acquire()\nfor step in range(100):\n    run.log(step, x=float(step))\n"
+            "run.store.append_points = cut\nrun._lock.release()\nrun.flush()\ntime.sleep(60)"
+        )
+        process = script(body)
+        process.communicate()
+        assert process.returncode == -signal.SIGTERM
+        assert points() == {s: float(s) for s in range(100)}
+
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     def test_children_of_multiprocessing(self, method, tmp_path):
         (tmp_path / "job.py").write_text(
@@ -327,3 +341,57 @@ class TestWhichRun:
     def test_names(self, name):
         with pytest.raises(ConfigError, match="project of a run"):
             Run(name)
+
+
+class TestTheStoreOfSomebodyElse:
+    def test_whatever_it_raises_the_points_are_kept_and_written_later(self):
+        run, fails = Run("p", "r"), True
+        append = run.store.append_points
+
+        def flaky(*args):
+            if fails:
+                raise ValueError("not today")
+            append(*args)
+
+        run.store.append_points = flaky
+        run.log(1, x=1.0)
+        with pytest.raises(StoreError, match="SQLiteStore failed: ValueError: not today"):
+            run.flush()
+        fails = False
+        run.log(2, x=2.0)
+        run.finish()
+        assert points() == {1: 1.0, 2: 2.0}
+
+
+class TestWhatCannotBeStored:
+    @pytest.mark.parametrize("key", ["", "x" * 501, "\ud800"])
+    def test_names(self, key):
+        with Run("p", "r") as run:
+            with pytest.raises(ConfigError, match="name of a series"):
+                run.log(1, **{key: 1.0})
+            run.log(2, fine=1.0)
+        assert points(key="fine") == {2: 1.0}
+
+    @pytest.mark.parametrize("step", [-1, 1.5, float("nan"), float("inf"), 2**62 + 1, "x"])
+    def test_steps(self, step):
+        with Run("p", "r") as run, pytest.raises(ConfigError, match="step"):
+            run.log(step, x=1.0)
+
+
+def test_a_key_in_several_sets_keeps_the_order_of_its_values():
+    with Run("p", "r") as run, run._lock:
+        run.log(1, x=1.0)
+        run.log(1, x=2.0, y=0.0)
+        run.log(1, x=3.0)
+    assert points() == {1: 3.0}
+
+
+def test_of_two_that_resume_at_once_one_goes_on_and_one_begins_anew(tmp_path):
+    with Run("p", "r") as run:
+        run.log(1, x=1.0)
+    store = open_store()
+    with store.database.writing() as db:
+        db.execute("UPDATE run SET status = 'failed'")
+    before = store.owner(1)
+    numbers = [store.resume_run(1, owner=name, before=before) for name in ("a:1:1", "b:2:2")]
+    assert numbers == [2, None]

@@ -160,7 +160,9 @@ class Evaluator:
     # -- the loop ----------------------------------------------------------------------------------------------------
 
     def start(self, step: int | None = None, epoch: float = 0.0, tokens: int = 0) -> list[EvalReport]:
-        """Before the first update: measures the weights if asked to, or if a crash had cost this evaluation.
+        """Before the first update: measures the weights if `eval_before_train` says so.
+
+        Where training is resumed there is nothing to measure, unless a crash had cost the evaluation of these weights.
 
         Args:
             step: Optimiser steps that the weights have behind them: 0, or that of the checkpoint resumed from. None =
@@ -185,7 +187,8 @@ class Evaluator:
         lost = self._resumed and self.freq_ctl.is_due(progress)
         if lost:
             self.freq_ctl.mark_done(progress)
-        return self._measure(self.tasks, progress, raises=True) if lost or self.config.eval_before_train else []
+        first = self.config.eval_before_train and progress.step == 0
+        return self._measure(self.tasks, progress, raises=True) if lost or first else []
 
     def should_evaluate(self, epoch: float, step: int, tokens: int = 0) -> bool:
         """Whether an evaluation is due; asking twice about one step answers the same and consumes one tick.
@@ -242,6 +245,8 @@ class Evaluator:
         if self._stepped:
             return
         self._stepped = True
+        if self.config.freq_tokens is not None and progress.tokens == 0:
+            logger.warning("midflight: freq_tokens needs step(..., tokens=...): the tokens that training has seen")
         if not self._started and self.config.eval_before_train:
             logger.warning(
                 "midflight: eval_before_train needs `with Evaluator(...)` or start() before the first update;"

@@ -322,7 +322,7 @@ def _cost(sitting: _Sitting, outputs: Mapping[str, Output]) -> Cost:
     share = None
     if sitting.run is not None and sitting.run.trains:
         before = sitting.run.store.evaluation_seconds(sitting.run.id, without=sitting.id)
-        share = min(1.0, (before + sitting.seconds) / max(1e-9, time.time() - sitting.run.info.created))
+        share = min(1.0, (before + sitting.seconds) / max(1e-9, sitting.run.seconds))
     return Cost(
         seconds=sitting.seconds,
         num_requests=len(outputs),

@@ -107,6 +107,11 @@ class Run:
         """Number of the run in its store."""
         return self.info.id
 
+    @property
+    def seconds(self) -> float:
+        """Wall seconds of training so far, over all attempts; the time between two of them does not count."""
+        return self.info.earlier_seconds + time.time() - self.started
+
     def begin_at(self, step: int) -> None:
         """Says that this process goes on from the weights after `step`: what an earlier one has beyond is superseded.
 
@@ -260,11 +265,13 @@ class Run:
             alive = newest.status == "running" and environ.is_alive(before, newest.heartbeat)
             attempt = None if alive else self.store.resume_run(newest.id, owner=environ.owner(), before=before)
             if attempt is not None:
-                return newest, attempt
+                return self.store.runs(self.project, self.name)[0], attempt
             if resume == "must":
                 raise ConfigError(
                     f"run {self.name!r} is being written by another process", got=self.store.owner(newest.id)
                 )
+        if newest is not None and resume != "never":
+            _say(f"run {self.name!r} ({newest.id}) is {newest.status}: run {newest.id} stays, a new one begins")
         info = self.store.create_run(
             self.project,
             self.name,

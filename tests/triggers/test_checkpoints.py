@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -125,6 +126,45 @@ def test_one_that_is_removed_while_we_look_is_no_error(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "stat", vanish)
     assert watcher.poll() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", b"[" * 100_000),
+        ("config.json", b"\xff\xfe"),
+        ("model.safetensors", (2).to_bytes(8, "little") + b"[]"),
+        ("model.safetensors", (9).to_bytes(8, "little") + b'{"w": 1} '),
+        ("model.safetensors", (2**63).to_bytes(8, "little")),
+        ("model.safetensors.index.json", b'{"weight_map": 3}'),
+        ("model.safetensors.index.json", b'{"weight_map": {"w": 3}}'),
+        ("model.safetensors.index.json", b"[]"),
+    ],
+)
+def test_what_is_no_checkpoint_waits_and_hides_no_other(tmp_path, file, content):
+    broken = write(tmp_path, 10)
+    (broken / file).write_bytes(content)
+    write(tmp_path, 20)
+    watcher = CheckpointWatcher(tmp_path)
+    watcher.poll()
+    assert [c.step for c in watcher.poll()] == [20]
+    assert list(watcher.waiting) == [broken]
+
+
+def test_a_loop_of_links_waits(tmp_path):
+    (tmp_path / "checkpoint-1").mkdir()
+    (tmp_path / "checkpoint-1" / "config.json").symlink_to("config.json")
+    watcher = CheckpointWatcher(tmp_path)
+    assert (watcher.poll(), watcher.poll()) == ([], [])
+    assert len(watcher.waiting) == 1
+
+
+def test_names_that_are_no_text_or_no_step(tmp_path):
+    write(tmp_path, 10**19)
+    shutil.copytree(write(tmp_path, 5), tmp_path / os.fsdecode(b"checkpoint-\xff-7"))
+    watcher = CheckpointWatcher(tmp_path)
+    watcher.poll()
+    assert [c.step for c in watcher.poll()] == [5]
 
 
 def test_a_file_is_no_folder(tmp_path):

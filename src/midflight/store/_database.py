@@ -27,7 +27,7 @@ CREATE TABLE run (
     lost_points INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX run_name ON run (name, project);
 CREATE TABLE attempt (
-    run INTEGER NOT NULL, number INTEGER NOT NULL, started REAL NOT NULL,
+    run INTEGER NOT NULL, number INTEGER NOT NULL, started REAL NOT NULL, ended REAL,
     from_step INTEGER,  -- first step of its own, if it was told where it resumed: what earlier attempts have from there
                         -- on is superseded; NULL = what it writes tells, series by series
     PRIMARY KEY (run, number)) WITHOUT ROWID;

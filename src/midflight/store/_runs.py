@@ -40,7 +40,7 @@ class RunTable:
                 (project, name, now, now, owner, *texts),
             )
             run = cursor.lastrowid
-            db.execute("INSERT INTO attempt VALUES (?, 1, ?, NULL)", (run, now))
+            db.execute("INSERT INTO attempt VALUES (?, 1, ?, NULL, NULL)", (run, now))
         return self._run_infos("WHERE run.id = ?", (run,))[0]
 
     def runs(self, project: str | None = None, name: str | None = None) -> list[RunInfo]:
@@ -51,7 +51,10 @@ class RunTable:
         return self._run_infos(where, tuple(value for _, value in wanted if value is not None))
 
     def _run_infos(self, where: str, values: tuple[Any, ...]) -> list[RunInfo]:
-        attempts = "(SELECT count(*) FROM attempt WHERE attempt.run = run.id)"
+        attempts = (
+            "(SELECT count(*) FROM attempt WHERE attempt.run = run.id),"
+            " (SELECT coalesce(sum(ended - started), 0) FROM attempt WHERE attempt.run = run.id)"
+        )
         with self.database.reading() as db:
             rows = db.execute(f"SELECT {_COLUMNS}, {attempts} FROM run {where} ORDER BY run.id DESC", values).fetchall()
         return [
@@ -69,6 +72,7 @@ class RunTable:
                 git=json.loads(row[10]),
                 lost_points=row[11],
                 attempts=row[12],
+                earlier_seconds=row[13],
             )
             for row in rows
         ]
@@ -82,6 +86,11 @@ class RunTable:
         """Begins another attempt at a run; its number. None if the run is no longer the one of owner `before`."""
         now = time.time()
         with self.database.writing() as db:
+            db.execute(
+                "UPDATE attempt SET ended = (SELECT heartbeat FROM run WHERE id = attempt.run)"
+                " WHERE run = ? AND ended IS NULL AND (SELECT owner FROM run WHERE id = attempt.run) = ?",
+                (run, before),
+            )
             taken = db.execute(
                 "UPDATE run SET status = 'running', owner = ?, heartbeat = ?, finished = NULL"
                 " WHERE id = ? AND owner = ?",
@@ -90,7 +99,7 @@ class RunTable:
             if not taken:  # another process was faster
                 return None
             number = int(db.execute("SELECT max(number) + 1 FROM attempt WHERE run = ?", (run,)).fetchone()[0])
-            db.execute("INSERT INTO attempt VALUES (?, ?, ?, NULL)", (run, number, now))
+            db.execute("INSERT INTO attempt VALUES (?, ?, ?, NULL, NULL)", (run, number, now))
         return number
 
     def begin_attempt(self, run: int, attempt: int, step: int) -> None:

@@ -29,6 +29,7 @@ class RunInfo:
         heartbeat: When its process last wrote.
         finished: When it ended; None while it runs.
         attempts: How often it was started: 1, and one more for each resume.
+        earlier_seconds: Wall seconds that the attempts before the newest one took, each up to its last sign of life.
         config: What the user gave.
         tags: Labels.
         environment: Machine, process, versions.
@@ -44,6 +45,7 @@ class RunInfo:
     heartbeat: float
     finished: float | None = None
     attempts: int = 1
+    earlier_seconds: float = 0.0
     config: Mapping[str, Any] = field(default_factory=dict)
     tags: Sequence[str] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)

@@ -14,6 +14,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from midflight.config import is_text
 from midflight.errors import ConfigError
 
 _STEP = re.compile(r"(\d+)(?!.*\d)")
@@ -54,7 +55,7 @@ class CheckpointWatcher:
         """Candidates that are not finished, and why; for showing."""
 
     def poll(self) -> list[Checkpoint]:
-        """Finished checkpoints not given before, in step order."""
+        """Finished checkpoints not given before, in step order. One that cannot be read waits, with the reason."""
         finished, seen = [], {}
         self.waiting = {}
         for path in self._candidates():
@@ -64,6 +65,9 @@ class CheckpointWatcher:
                 digest = "" if reason else _digest(path, _weights(path))
             except FileNotFoundError:
                 continue  # removed while we looked: retention is faster than we are
+            except Exception as error:  # another program's folder holds anything; watching goes on
+                self.waiting[path] = f"unreadable: {type(error).__name__}: {error}"
+                continue
             if not reason and self._given.get(path) == digest:
                 continue
             if not reason and self._seen.get(path) != listing:
@@ -84,7 +88,9 @@ class CheckpointWatcher:
             for path in sorted(self.folder.iterdir())
             if not path.name.startswith((".", "tmp-"))
             and (path.is_dir() or path.suffix == ".gguf")
-            and _STEP.search(path.stem if path.is_file() else path.name)
+            and is_text(path.name)
+            and (found := _STEP.search(path.stem if path.is_file() else path.name))
+            and len(found.group(1)) < 19  # a hash of digits is no step
         ]
 
 
@@ -109,7 +115,7 @@ def incomplete(path: Path) -> str:
     try:
         json.loads((path / "config.json").read_text(encoding="utf-8"))
         shards = _weights(path)
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return "a JSON file is half-written"
     if not shards:
         return "no *.safetensors"
@@ -143,9 +149,9 @@ def _is_whole(shard: Path) -> bool:
             return False
         try:
             header = json.loads(file.read(length))
-        except (json.JSONDecodeError, UnicodeDecodeError):
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, AttributeError, TypeError, LookupError, RecursionError):
             return False
-    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
     return bool(size == 8 + length + max(ends, default=0))
 
 
