@@ -30,6 +30,7 @@ import json, os, sys, time
 import torch.distributed as dist
 import midflight as mf
 from midflight.distributed import agreement
+from midflight.records import Progress
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/rendezvous", rank=int(sys.argv[2]), world_size=2)
 agree = agreement()
 assert agree([float(dist.get_rank()) + 5, 2.0]) == [5.0, 2.0]
@@ -42,7 +43,7 @@ with ev:
     for step in range(1, 101):
         time.sleep(0.001 * (1 + 3 * dist.get_rank()))
         run.log(step, loss=1.0)
-        if ev.freq_ctl.is_due(mf.evaluator.Progress(step)):
+        if ev.freq_ctl.is_due(Progress(step)):
             decided.append(step)
         ev.step(step)
         dist.barrier()
@@ -68,8 +69,8 @@ with ev:
             ev.step(step)
         except Exception as error:
             raised += f"{step}:{type(error).__name__} "
-    failing = ev.state_dict()["failing"]
-    ev._measured["t"] = 12  # nothing left for the end
+    failing = ev.state_dict()["evaluations"]["failing"]
+    ev._between._measured["t"] = 12  # nothing left for the end
 print(json.dumps({"failing": failing, "raised": raised}))
 dist.destroy_process_group()
 """

@@ -203,7 +203,7 @@ class TestFailures:
     def test_a_task_that_fails_is_tried_alone_and_multiples_are_kept(self):
         engine = mf.engines.Fake(lambda request: "1")
         ev = mf.Evaluator(mf.EvaluatorConfig(freq_steps=10), [sums("good"), sums("bad")], engine, quiet=True)
-        whole, broken = ev._evaluate, True
+        whole, broken = ev._between._evaluate, True
         asked = []
 
         def evaluate(task, progress):
@@ -212,7 +212,7 @@ class TestFailures:
                 raise RuntimeError("no")
             return whole(task, progress)
 
-        ev._evaluate = evaluate
+        ev._between._evaluate = evaluate
         ev.start()
         for step in range(1, 26):
             broken = step < 20
@@ -312,8 +312,8 @@ class TestRefusals:
             mf.Evaluator(None, [sums(), sums()], mf.engines.Fake("1"))
         with pytest.raises(ConfigError, match="did you mean 'gsm8k'"):
             mf.Evaluator(None, ["gsm8"], mf.engines.Fake("1"))
-        with pytest.raises(ConfigError, match="async_mode .* not part of this version"):
-            mf.Evaluator(mf.EvaluatorConfig(async_mode=True))
+        with pytest.raises(ConfigError, match=r"priorities of unknown tasks; got \['sum'\]"):
+            mf.Evaluator(mf.EvaluatorConfig(priorities={"sum": 1}), [sums()], mf.engines.Fake("1"))
 
     def test_distributed_needs_nothing_where_there_is_one_rank(self):
         mf.Evaluator(mf.EvaluatorConfig(distributed=True, local_eval_nodes=4))

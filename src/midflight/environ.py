@@ -195,3 +195,44 @@ def _start_ticks(pid: int) -> str:
             return file.read().rpartition(")")[2].split()[19]
     except OSError:
         return "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a worker that evaluates beside training may use of the machine.
+
+    Attributes:
+        nice: How far it stands back when processors are scarce, 0 (not at all) to 19.
+        threads: Threads that it computes with; None = as many as the libraries take.
+        cpus: Numbers of the processors that it may run on; None = all.
+        visible_devices: Accelerators that it may see, e.g. ``"7"``; None = those that training sees.
+        memory_gb: Host memory that it may take, in 10^9 bytes; beyond it, it fails. None = no ceiling.
+    """
+
+    nice: int = 10
+    threads: int | None = None
+    cpus: tuple[int, ...] | None = None
+    visible_devices: str | None = None
+    memory_gb: float | None = None
+
+    def variables(self) -> dict[str, str]:
+        """Environment variables that have to be set before the process begins."""
+        found: dict[str, str] = {}
+        if self.threads is not None:
+            found |= {name: str(self.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        if self.visible_devices is not None:
+            found["CUDA_VISIBLE_DEVICES"] = self.visible_devices
+        return found
+
+    def apply(self) -> None:
+        """Binds this process.
+
+        Raises:
+            OSError: If the machine does not have what is named.
+        """
+        os.nice(self.nice)
+        if self.cpus is not None:
+            os.sched_setaffinity(0, self.cpus)
+        if self.memory_gb is not None:
+            size = int(self.memory_gb * 1e9)
+            resource.setrlimit(resource.RLIMIT_DATA, (size, size))

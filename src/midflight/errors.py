@@ -83,6 +83,10 @@ class EngineDiedError(EngineError):
     """The engine stopped answering half-way; what it answered before is kept."""
 
 
+class DispatchError(MidflightError, RuntimeError):
+    """An evaluation could not be handed to where it was to run, or was lost there."""
+
+
 class EvaluationError(MidflightError, RuntimeError):
     """An evaluation did not come to an end."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 import uuid
 from collections import Counter
@@ -42,6 +43,8 @@ def evaluate_checkpoint(
     level: float = 0.95,
     registered: Mapping[str, type[BaseMetric]] = {},
     watch: Watch | None = None,
+    limit_s: float | None = None,
+    stalled_s: float | None = None,
 ) -> EvalReport:
     """Evaluates the engine's current weights on a task; what was evaluated before is read from the store.
 
@@ -54,6 +57,9 @@ def evaluate_checkpoint(
         level: Confidence level.
         registered: Metrics of the user's by name; those that the task does not name are added to it.
         watch: Told of progress.
+        limit_s: Seconds that the engine may take; items that it has not answered then are `not_run`. 0 = it is not
+            asked at all: what was answered before is scored. None = no limit.
+        stalled_s: Seconds that training has stood still for evaluations so far; None = for as long as they took.
 
     Returns:
         The report. Its status is `failed` if the engine died: what it answered before is in it and is kept.
@@ -66,10 +72,10 @@ def evaluate_checkpoint(
     with _sitting(plan, run) as sitting:
         if sitting.done is not None:
             return sitting.done
-        outputs, failure = _answers(plan, engine, sitting, watch)
+        outputs, failure = _answers(plan, engine, sitting, watch, limit_s)
         samples = _samples(plan, outputs)
         scores = score_all(plan.metrics, samples)
-        cost = _cost(sitting, outputs)
+        cost = _cost(sitting, outputs, stalled_s)
         estimates = estimate_all(plan.metrics, samples, scores, cost, level=level, seed=seed, skip=plan.skip)
         report = EvalReport(
             id=sitting.id,
@@ -267,8 +273,11 @@ def _sitting(plan: _Plan, run: Run | None) -> Iterator[_Sitting]:
         raise
 
 
-def _answers(plan: _Plan, engine: BaseEngine, sitting: _Sitting, watch: Watch | None) -> tuple[dict[str, Output], str]:
+def _answers(
+    plan: _Plan, engine: BaseEngine, sitting: _Sitting, watch: Watch | None, limit_s: float | None
+) -> tuple[dict[str, Output], str]:
     """Outputs by request, and why the engine gave up: empty if it did not. One round a turn."""
+    ends = math.inf if limit_s is None else time.monotonic() + limit_s
     task, items = plan.task, {item.id: item for item in plan.task.items}
     pending = [request for item in task.items for request in task.requests(item, plan.chat, plan.seed)]
     total = 0
@@ -280,12 +289,14 @@ def _answers(plan: _Plan, engine: BaseEngine, sitting: _Sitting, watch: Watch | 
         asked = [request for request in pending if request.id not in sitting.known]
         expected = {request.id for request in asked}
         try:
-            for output in engine.run(asked):
+            for output in engine.run(asked) if time.monotonic() < ends else ():
                 if output.request_id not in expected:
                     raise EngineError("the engine answered a request that it was not given", got=output.request_id)
                 sitting.add(output)
                 if watch is not None:
                     watch(task.name, len(sitting.known), total)
+                if time.monotonic() >= ends:
+                    break
         except EngineDiedError as error:
             sitting.commit()
             return sitting.known, error.message
@@ -318,11 +329,13 @@ def _samples(plan: _Plan, outputs: Mapping[str, Output]) -> list[list[Sample]]:
     ]
 
 
-def _cost(sitting: _Sitting, outputs: Mapping[str, Output]) -> Cost:
+def _cost(sitting: _Sitting, outputs: Mapping[str, Output], stalled_s: float | None) -> Cost:
     share = None
     if sitting.run is not None and sitting.run.trains:
-        before = sitting.run.store.evaluation_seconds(sitting.run.id, without=sitting.id)
-        share = min(1.0, (before + sitting.seconds) / max(1e-9, sitting.run.seconds))
+        if stalled_s is None:
+            before = sitting.run.store.evaluation_seconds(sitting.run.id, without=sitting.id)
+            stalled_s = before + sitting.seconds
+        share = min(1.0, stalled_s / max(1e-9, sitting.run.seconds))
     return Cost(
         seconds=sitting.seconds,
         num_requests=len(outputs),

@@ -249,7 +249,8 @@ class Cost:
         prompt_tokens: Tokens read.
         output_tokens: Tokens generated or scored.
         peak_memory_bytes: Highest memory, up to its end, of the accelerator, or of the process where there is none.
-        train_share: Seconds of evaluations so far ÷ wall seconds of the run so far; None outside a run.
+        train_share: Seconds that training has stood still for evaluations so far ÷ wall seconds of the run so far; None
+            outside a run.
     """
 
     seconds: float = 0.0

@@ -112,6 +112,21 @@ class Run:
         """Wall seconds of training so far, over all attempts; the time between two of them does not count."""
         return self.info.earlier_seconds + time.time() - self.started
 
+    @classmethod
+    def elsewhere(cls, url: str, info: RunInfo, attempt: int, started: float) -> Run:
+        """The run of another process, to add evaluations to from this one: it is neither logged to nor ended here.
+
+        Args:
+            url: Its store.
+            info: What the store knows of it.
+            attempt: The attempt that the evaluations belong to.
+            started: When that attempt began, in seconds since the epoch.
+        """
+        run = cls.__new__(cls)
+        run.store, run.info, run.attempt, run.started = open_store(url), info, attempt, started
+        run.project, run.name, run.enabled, run.trains, run.attached = info.project, info.name, True, True, False
+        return run
+
     def begin_at(self, step: int) -> None:
         """Says that this process goes on from the weights after `step`: what an earlier one has beyond is superseded.
 

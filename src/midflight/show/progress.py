@@ -53,3 +53,23 @@ def _bars(console: Console) -> Progress:
         console=console,
         transient=True,
     )
+
+
+@contextmanager
+def waiting(unfinished: int, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """A function to be told how many evaluations still run; a bar on a terminal, a line at the beginning in a log.
+
+    Args:
+        unfinished: How many run now.
+        quiet: Whether to show nothing.
+    """
+    screen = Console(stderr=True)
+    if quiet or not unfinished:
+        yield lambda left: None
+    elif screen.is_terminal:
+        with _bars(screen) as bars:
+            row = bars.add_task("evaluations", total=unfinished)
+            yield lambda left: bars.update(row, completed=unfinished - left)
+    else:
+        screen.print(f"midflight: {unfinished} evaluations still run", markup=False)
+        yield lambda left: None

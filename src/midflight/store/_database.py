@@ -53,6 +53,9 @@ CREATE TABLE evaluation (
     status TEXT NOT NULL, started REAL NOT NULL, seconds REAL NOT NULL DEFAULT 0, report TEXT,
     UNIQUE (run, identity)) WITHOUT ROWID;
 CREATE INDEX evaluation_curve ON evaluation (run, task, step);
+CREATE TABLE missing (  -- evaluations that were due and did not take place
+    run INTEGER NOT NULL, attempt INTEGER NOT NULL, task TEXT NOT NULL, step INTEGER NOT NULL, at REAL NOT NULL,
+    reason TEXT NOT NULL, PRIMARY KEY (run, task, step, attempt)) WITHOUT ROWID;
 CREATE TABLE item (
     task_fingerprint TEXT NOT NULL, id TEXT NOT NULL, content TEXT NOT NULL,
     PRIMARY KEY (task_fingerprint, id)) WITHOUT ROWID;

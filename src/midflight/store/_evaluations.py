@@ -151,6 +151,24 @@ class EvaluationTable:
         newest = {(report.progress.step, report.task, report.task_fingerprint): report for report in found}
         return list(newest.values())
 
+    def note_missing(self, run: int, attempt: int, task: str, progress: Progress, reason: str) -> None:
+        """Says that an evaluation was due and did not take place."""
+        with self.database.writing() as db:
+            row = (run, attempt, task, progress.step, time.time(), reason)
+            db.execute(
+                "INSERT OR REPLACE INTO missing (run, attempt, task, step, at, reason) VALUES (?, ?, ?, ?, ?, ?)", row
+            )
+
+    def missing(self, run: int) -> list[tuple[str, int, str]]:
+        """Evaluations that were due, did not take place and were not made up for: task, step and reason, by step."""
+        with self.database.reading() as db:
+            return db.execute(
+                "SELECT task, step, reason FROM missing WHERE run = ? AND NOT EXISTS (SELECT 1 FROM evaluation WHERE"
+                " evaluation.run = missing.run AND evaluation.task = missing.task AND evaluation.step = missing.step"
+                " AND report IS NOT NULL) ORDER BY step, task, attempt",
+                (run,),
+            ).fetchall()
+
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
         with self.database.reading() as db:

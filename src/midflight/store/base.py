@@ -225,6 +225,12 @@ class Store(Protocol):
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
         """Finished evaluations of a run that no later attempt superseded, by step."""
 
+    def note_missing(self, run: int, attempt: int, task: str, progress: Progress, reason: str) -> None:
+        """Says that an evaluation was due and did not take place."""
+
+    def missing(self, run: int) -> list[tuple[str, int, str]]:
+        """Evaluations that were due, did not take place and were not made up for: task, step and reason, by step."""
+
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
 

@@ -61,6 +61,13 @@ class Task:
         self.metric_classes[key] = metric
         return key
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "kind"}  # compiled templates stay here
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.kind = catalog.load("midflight.tasks.kinds", self.spec.kind, Kind)(self.spec)
+
     def __repr__(self) -> str:
         return f"<Task {self.name} ({self.spec.kind})>"
 

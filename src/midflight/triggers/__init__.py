@@ -4,7 +4,8 @@
 """
 
 from midflight.triggers.backoff import Backoff
+from midflight.triggers.budget import Budget
 from midflight.triggers.checkpoints import Checkpoint, CheckpointWatcher
 from midflight.triggers.frequency import EpochStepTimeFreqCtl
 
-__all__ = ["Backoff", "Checkpoint", "CheckpointWatcher", "EpochStepTimeFreqCtl"]
+__all__ = ["Backoff", "Budget", "Checkpoint", "CheckpointWatcher", "EpochStepTimeFreqCtl"]

@@ -6,72 +6,25 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self
-
-from pydantic import Field, field_validator
+from typing import Any, Self
 
 from midflight import environ
-from midflight.config import Config
-from midflight.dispatch import Inline
+from midflight.dispatch import Process
 from midflight.distributed import agreement
 from midflight.engines.base import BaseEngine
-from midflight.errors import ConfigError, EvaluationError
+from midflight.errors import ConfigError
+from midflight.evaluator.beside_training import BesideTraining
+from midflight.evaluator.between_steps import BetweenSteps
+from midflight.evaluator.config import EvaluatorConfig
+from midflight.evaluator.setting import Setting, Way
 from midflight.metrics import BaseMetric, check_class
-from midflight.pipeline import evaluate_checkpoint, metrics_of
+from midflight.pipeline import metrics_of
 from midflight.records import EvalReport, Progress
 from midflight.run import Run
-from midflight.show.lines import report_line, say
 from midflight.tasks import Task, load_task
-from midflight.triggers import Backoff, EpochStepTimeFreqCtl
-from midflight.triggers.frequency import check_frequency
+from midflight.triggers import Budget, EpochStepTimeFreqCtl
 
 logger = logging.getLogger("midflight")
-
-FUNCTION = "evaluate_fn"
-"""Name under which the function of AReaL's form is kept."""
-
-
-class EvaluatorConfig(Config):
-    """When and how a training run is evaluated. The last weights are always measured, whatever is set here.
-
-    Attributes:
-        freq_epochs: Evaluate each time so many epochs are completed; fractions are allowed.
-        freq_steps: Evaluate each time so many optimiser steps are completed.
-        freq_secs: Evaluate after so many seconds of training since the last evaluation.
-        freq_tokens: Evaluate each time so many training tokens have been seen.
-        when: Evaluate when it returns True for the progress.
-        eval_before_train: Measure the weights before the first update.
-        steps_per_epoch: Lets whole epoch numbers be placed exactly, as `Evaluator.evaluate` gives them.
-        distributed: Share an evaluation between the ranks of the job.
-        local_eval_nodes: Nodes in a group that gathers before the job does, where `distributed`.
-        async_mode: Evaluate beside training.
-        on_error: What a failed evaluation does to training: ``warn`` = it goes on, and evaluates again soon; ``raise``.
-        seed: Seed of sampling and bootstrap.
-        level: Confidence level of intervals.
-    """
-
-    freq_epochs: float | None = None
-    freq_steps: int | None = None
-    freq_secs: float | None = None
-    freq_tokens: int | None = None
-    when: Callable[[Progress], bool] | None = Field(default=None, exclude=True)
-    eval_before_train: bool = False
-    steps_per_epoch: int | None = Field(default=None, ge=1)
-    distributed: bool = False
-    local_eval_nodes: int | None = Field(default=None, ge=1)
-    async_mode: bool = False
-    on_error: Literal["warn", "raise"] = "warn"
-    seed: int = 0
-    level: float = Field(default=0.95, gt=0, lt=1)
-
-    @field_validator("freq_epochs", "freq_steps", "freq_secs", "freq_tokens")
-    @classmethod
-    def _above_zero(cls, freq: float | None) -> float | None:
-        try:
-            check_frequency("a frequency", freq)
-        except ConfigError:
-            raise ValueError("must be a number above 0, or None to switch it off") from None
-        return freq
 
 
 class Evaluator:
@@ -85,7 +38,8 @@ class Evaluator:
         tasks: Tasks, or what `load_task` makes one of.
         engine: What answers; holds the model in training.
         run: Where results belong; None = reports are returned and shown, not stored.
-        on_report: Called with each report.
+        on_report: Called with each report, in the thread that calls `step`, `poll` or `finish`.
+        dispatcher: Where evaluations beside training run; None = processes on this machine, as the config says.
         quiet: Whether to print nothing.
 
     Raises:
@@ -101,14 +55,12 @@ class Evaluator:
         run: Run | None = None,
         *,
         on_report: Callable[[EvalReport], None] | None = None,
+        dispatcher: Process | None = None,
         quiet: bool = False,
     ) -> None:
         self.config = config or EvaluatorConfig()
         self.tasks = [load_task(task) for task in tasks]
-        self.engine, self.run, self.on_report, self.quiet = engine, run, on_report, quiet
-        self.registered: dict[str, type[BaseMetric]] = {}
-        self.reports: list[EvalReport] = []
-        """All reports so far."""
+        self.engine, self.run = engine, run
         self.place = environ.place()
         self._check()
         self._agree = agreement()
@@ -120,8 +72,11 @@ class Evaluator:
             when=self.config.when,
             agree=self._agree,
         )
-        self._backoff = Backoff()
-        self._measured: dict[str, int] = {}  # task, or FUNCTION: step at which it was last measured
+        self._setting = Setting(self.config, engine, run, on_report, quiet, Budget(self.config.max_eval_share))
+        self._between = BetweenSteps(self._setting, self.place.is_main, self._agree, self.freq_ctl.paused)
+        self._way: Way = self._between
+        if self.config.async_mode and self.tasks:
+            self._way = BesideTraining(self._setting, dispatcher, self.place.is_main)
         self._asked: tuple[int, bool] | None = None  # step, and what `should_evaluate` said of it
         self._resumed = self._started = self._stepped = False
         self._evaluate_fn: Callable[[], Any] | None = None
@@ -133,17 +88,23 @@ class Evaluator:
             raise ConfigError("tasks of the same name", got=twice, allowed="each once")
         if self.tasks and self.engine is None:
             raise ConfigError("tasks without an engine", hint="e.g. engine=midflight.engines.HF(model, tokenizer)")
-        if self.config.async_mode or (self.config.distributed and self.place.world_size > 1):
+        if self.config.distributed and self.place.world_size > 1:
             raise ConfigError(
-                "async_mode and distributed evaluation over several ranks are not part of this version",
-                hint="leave both off: rank 0 evaluates, between two steps",
+                "distributed evaluation over several ranks is not part of this version",
+                hint="leave it off: rank 0 evaluates",
             )
+        unknown = sorted(set(self.config.priorities) - set(names))
+        if unknown:
+            raise ConfigError("priorities of unknown tasks", got=unknown, allowed=", ".join(names))
         for task in self.tasks:
             assert self.engine is not None
             self.engine.require(task.capability, task.name)
             metrics_of(task)
 
-    # -- users' own metrics ------------------------------------------------------------------------------------------
+    @property
+    def reports(self) -> list[EvalReport]:
+        """All reports so far."""
+        return self._setting.reports
 
     def register_metric(self, name: str, metric: type[BaseMetric]) -> None:
         """Adds a metric to every task of this evaluator.
@@ -155,7 +116,7 @@ class Evaluator:
         Raises:
             ConfigError: If it cannot be a metric.
         """
-        self.registered[name] = check_class(name, metric)
+        self._setting.registered[name] = check_class(name, metric)
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
@@ -184,11 +145,9 @@ class Evaluator:
             return []
         if self.run is not None and (step is not None or self._resumed):
             self.run.begin_at(progress.step)
-        lost = self._resumed and self.freq_ctl.is_due(progress)
-        if lost:
-            self.freq_ctl.mark_done(progress)
+        lost = self._resumed and self.freq_ctl.take(progress)
         first = self.config.eval_before_train and progress.step == 0
-        return self._measure(self.tasks, progress, raises=True) if lost or first else []
+        return self._way.start(self.tasks, progress, lost or first)
 
     def should_evaluate(self, epoch: float, step: int, tokens: int = 0) -> bool:
         """Whether an evaluation is due; asking twice about one step answers the same and consumes one tick.
@@ -214,23 +173,34 @@ class Evaluator:
             tokens: Training tokens seen.
 
         Returns:
-            The reports, one a task; none if nothing was due.
+            The reports, one a task; none if nothing was due. With `async_mode`, those that have come in since the last
+            call, of whatever weights.
         """
         progress = self._progress(epoch, step, tokens)
         self._warn_if_not_told(progress)
         if self.freq_ctl.is_due(progress):
             self.freq_ctl.mark_done(progress)
-            return self._measure(self.tasks, progress)
-        again = self._backoff.due(progress.step, [task.name for task in self.tasks])
-        return self._measure([task for task in self.tasks if task.name in again], progress) if again else []
+            if self._affordable(progress):
+                return self._way.measure(self.tasks, progress)
+        return self._way.go_on(self.tasks, progress)
+
+    def poll(self) -> list[EvalReport]:
+        """Reports of evaluations beside training that have come in since the last call, of whatever weights.
+
+        Raises:
+            EvaluationError: If one has failed, and `on_error` is ``raise``.
+        """
+        return self._way.poll() if isinstance(self._way, BesideTraining) else []
 
     def finish(self) -> list[EvalReport]:
-        """After the last update: measures the last weights, unless they were measured already."""
+        """After the last update: measures the last weights, unless they were measured already.
+
+        With `async_mode` it waits for all that still runs, no longer than `finish_s`.
+        """
         progress = self.freq_ctl.progress
-        if self._evaluate_fn is not None and self._measured.get(FUNCTION) != progress.step:
-            self._call(self._evaluate_fn, progress)
-        left = [task for task in self.tasks if self._measured.get(task.name) != progress.step]
-        return self._measure(left, progress) if left else []
+        if self._evaluate_fn is not None and not self._between.function_measured(progress):
+            self._between.call(self._evaluate_fn, progress)
+        return self._way.finish(self.tasks, progress)
 
     def __enter__(self) -> Self:
         self.start()
@@ -239,6 +209,24 @@ class Evaluator:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is None:
             self.finish()
+        else:
+            self._way.close()
+
+    def _affordable(self, progress: Progress) -> bool:
+        """Whether a due evaluation fits into `max_eval_share`, as rank 0 sees it; if not, says so."""
+        budget = self._setting.budget
+        if budget.max_share is None:
+            return True
+        allowed = budget.allows()
+        if self._agree is not None:
+            allowed = bool(self._agree([float(allowed)])[0])
+        if not allowed:
+            reason = f"evaluations took {budget.share:.1%} of the time, max_eval_share is {budget.max_share:.1%}"
+            logger.info("midflight: the evaluation at step %d is left out: %s", progress.step, reason)
+            if self.run is not None and self.run.enabled:
+                for task in self.tasks:
+                    self.run.store.note_missing(self.run.id, self.run.attempt, task.name, progress, reason)
+        return allowed
 
     def _warn_if_not_told(self, progress: Progress) -> None:
         """On the first step: the weights before it are not what `start` was told, or it was not called."""
@@ -269,76 +257,10 @@ class Evaluator:
             epoch = step / self.config.steps_per_epoch
         return Progress(int(step), float(epoch), int(tokens))
 
-    # -- an evaluation -----------------------------------------------------------------------------------------------
-
-    def _measure(self, tasks: Sequence[Task], progress: Progress, raises: bool = False) -> list[EvalReport]:
-        """Some tasks on the current weights; one that fails stays due, and the others go on."""
-        found: list[EvalReport] = []
-        failures: dict[str, str] = {}
-        first: Exception | None = None
-        if self.place.is_main and self.engine is not None:
-            with self.freq_ctl.paused():
-                for task in tasks:
-                    try:
-                        report = self._evaluate(task, progress)
-                    except Exception as error:  # whatever went wrong in an evaluation, training has not
-                        first, failures[task.name] = first or error, f"{type(error).__name__}: {error}"
-                        continue
-                    found.append(report)
-                    if report.status == "failed":
-                        failures[task.name] = ", ".join(report.errors)
-        failed = self._settle([task.name for task in tasks], failures, progress)
-        if failed:
-            failures = failures or dict.fromkeys(failed, "on rank 0")
-            text = "; ".join(f"{name}: {reason}" for name, reason in failures.items())
-            if raises or self.config.on_error == "raise":
-                raise first or EvaluationError(f"evaluation at step {progress.step} failed: {text}")
-            logger.warning(
-                "midflight: evaluation at step %d failed: %s; training goes on, it is tried again soon",
-                progress.step,
-                text,
-            )
-        return found
-
-    def _settle(self, names: Sequence[str], failures: Mapping[str, str], progress: Progress) -> list[str]:
-        """Notes how evaluations ended, on several ranks how they ended on rank 0; which of them failed."""
-        flags = [float(name in failures) for name in names]
-        agreed = self._agree(flags) if self._agree is not None and flags else flags
-        for name, failed in zip(names, agreed, strict=True):
-            if failed:
-                self._backoff.failed(name, progress.step)
-            else:
-                self._backoff.succeeded(name)
-                self._measured[name] = progress.step
-        return [name for name, failed in zip(names, agreed, strict=True) if failed]
-
-    def _evaluate(self, task: Task, progress: Progress) -> EvalReport:
-        engine = self.engine
-        assert engine is not None
-
-        def job() -> EvalReport:
-            return evaluate_checkpoint(
-                task,
-                engine,
-                run=self.run,
-                progress=progress,
-                seed=self.config.seed,
-                level=self.config.level,
-                registered=self.registered,
-            )
-
-        report = Inline().dispatch(job, engine.modules())
-        self.reports.append(report)
-        if not self.quiet:
-            say(report_line(report))
-        if self.on_report is not None:
-            self.on_report(report)
-        return report
-
     # -- AReaL's form ------------------------------------------------------------------------------------------------
 
     def evaluate(self, evaluate_fn: Callable[[], Any], epoch: int, step: int, global_step: int) -> Any:
-        """AReaL's form, called at the end of a step: runs `evaluate_fn` if it is due.
+        """AReaL's form, called at the end of a step: runs `evaluate_fn` if it is due, between two steps.
 
         Training state is guarded as in `step`. What the function returns is returned; a mapping of numbers is logged
         to the run as ``eval/<name>``. If it raises, the evaluation stays due.
@@ -359,34 +281,13 @@ class Evaluator:
         due = self.freq_ctl.is_due(progress)
         if due:
             self.freq_ctl.mark_done(progress)
-        return self._call(evaluate_fn, progress) if due or self._backoff.due(progress.step, [FUNCTION]) else None
-
-    def _call(self, evaluate_fn: Callable[[], Any], progress: Progress) -> Any:
-        modules = self.engine.modules() if self.engine is not None else []
-        failures: dict[str, str] = {}
-        result = None
-        try:
-            with self.freq_ctl.paused():
-                result = Inline().dispatch(evaluate_fn, modules)
-        except Exception as error:
-            failures[FUNCTION] = str(error)
-            raise
-        finally:
-            self._settle([FUNCTION], failures, progress)
-        if self.run is not None and isinstance(result, Mapping):
-            numbers = {f"eval/{key}": value for key, value in result.items() if isinstance(value, int | float)}
-            self.run.log(progress.step, **numbers)
-        return result
+        return self._between.call(evaluate_fn, progress) if due or self._between.function_failed(progress) else None
 
     # -- resume ------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """All that a restart needs, as plain JSON; the config is not part of it."""
-        return {
-            "freq_ctl": self.freq_ctl.state_dict(),
-            "measured": dict(self._measured),
-            "failing": self._backoff.state_dict(),
-        }
+        return {"freq_ctl": self.freq_ctl.state_dict(), "evaluations": self._way.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues where `state_dict` was taken; call it before `start`.
@@ -395,9 +296,8 @@ class Evaluator:
             ConfigError: If it is not such a state.
         """
         try:
-            measured = {str(name): int(step) for name, step in state["measured"].items()}
-            self._backoff.load_state_dict(state["failing"])
+            self._way.load_state_dict(state["evaluations"])
             self.freq_ctl.load_state_dict(state["freq_ctl"])
         except (KeyError, TypeError, AttributeError) as error:
             raise ConfigError(f"not a state of an Evaluator: {error!r}", got=state) from None
-        self._measured, self._resumed = measured, True
+        self._resumed = True

@@ -1,0 +1,316 @@
+"""Evaluates in processes of their own, while training goes on: weights are copied once, and workers stay warm."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from midflight.dispatch.queue import Job, JobQueue, Outcome, Weights, WhenBusy
+from midflight.dispatch.snapshot import Buffer, Skeleton, shared_folder
+from midflight.environ import Limits
+from midflight.errors import CapabilityError
+
+BEGUN = b"begun\n"
+"""What a worker says before a job: the time that it takes to start does not count."""
+
+TRIES = 3
+"""How often a job is begun whose worker dies in it."""
+
+
+class Process:
+    """Runs jobs in `workers` processes on this machine.
+
+    Args:
+        workers: Processes; each has one set of weights in use.
+        max_waiting: Snapshots that may wait beside those in use; each takes the room of the model's weights.
+        when_busy: What becomes of new weights while others still wait.
+        limits: What each worker may use of the machine.
+        snapshot_dir: Folder for snapshots; None = shared memory.
+        device: Where workers put the weights; None = where they are in training.
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = 1,
+        max_waiting: int = 1,
+        when_busy: WhenBusy = "queue",
+        limits: Limits | None = None,
+        snapshot_dir: str | Path | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.when_busy, self.limits, self.device = when_busy, limits or Limits(), device
+        self._room = workers + max_waiting
+        self._snapshot_dir = snapshot_dir
+        self._folder: Path | None = None
+        self._skeleton: Skeleton | None = None
+        self._weights: list[Weights] = []
+        self._queue = JobQueue()
+        self._workers = [_Worker(self._queue, self.limits) for _ in range(workers)]
+        self._closer = weakref.finalize(self, _close, self._queue, self._workers, self._weights)
+
+    def prepare(self, engine: Any, modules: Sequence[Any]) -> None:
+        """Takes the engine apart, so that one that no other process can have is found out before training begins.
+
+        Raises:
+            CapabilityError: If it is.
+        """
+        self._skeleton = Skeleton(engine, modules)
+
+    def submit(self, engine: Any, modules: Sequence[Any], jobs: Sequence[Job], wait: bool = False) -> list[Outcome]:
+        """Copies the weights and queues jobs on them.
+
+        Args:
+            engine: What the jobs are called with, in another process.
+            modules: The torch modules in it.
+            jobs: What to do.
+            wait: Whether to wait for room, if there is none; training never does.
+
+        Returns:
+            The jobs that were refused, as `when_busy` says.
+
+        Raises:
+            CapabilityError: If the engine cannot be handed to another process.
+            DispatchError: If there is no room for a snapshot at all.
+        """
+        if self.when_busy == "skip" and self._queue.unfinished and not wait:
+            return [Outcome(job, "skipped", reason="earlier weights are still being evaluated") for job in jobs]
+        if self.when_busy == "latest":
+            self._queue.supersede(f"by the weights of step {jobs[0].step}")
+        weights = self._free(engine, modules)
+        if weights is None and wait:
+            self._queue.wait(lambda: any(not w.open for w in self._weights), None)
+            weights = self._free(engine, modules)
+        if weights is None:
+            reason = f"{self._room} snapshots are in use or wait"
+            return [Outcome(job, "skipped", reason=reason) for job in jobs]
+        assert self._skeleton is not None
+        weights.buffer.write(self._skeleton.tensors())
+        for worker in self._workers:
+            worker.begin(self._skeleton, self.device)
+        for job in jobs:
+            self._queue.put(job, weights)
+        return []
+
+    def _free(self, engine: Any, modules: Sequence[Any]) -> Weights | None:
+        """Room for a snapshot that nothing uses."""
+        if self._skeleton is None or not self._skeleton.fits():
+            self._skeleton = Skeleton(engine, modules)
+        layout = self._skeleton.layout
+        for weights in list(self._weights):
+            if not weights.open and weights.buffer.layout.header == layout.header:
+                return weights
+            if not weights.open:  # of a model that has changed its shapes
+                weights.buffer.path.unlink()
+                self._weights.remove(weights)
+        if len(self._weights) >= self._room:
+            return None
+        if self._folder is None:
+            self._folder = shared_folder(self._snapshot_dir)
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        name = f"{time.monotonic_ns()}.safetensors"
+        self._weights.append(Weights(Buffer(self._folder / name, layout, create=True)))
+        return self._weights[-1]
+
+    def poll(self) -> list[Outcome]:
+        """Jobs that have ended since the last call."""
+        return self._queue.poll()
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that wait or run."""
+        return self._queue.unfinished
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until a job has ended that `poll` gives; whether one has."""
+        return self._queue.wait(lambda: bool(self._queue.outcomes) or not self._queue.unfinished, timeout_s)
+
+    def pause(self) -> None:
+        """Has no further job begin; what runs goes on."""
+        self._queue.pause()
+
+    def resume(self) -> None:
+        """Lets jobs begin again."""
+        self._queue.resume()
+
+    def cancel(self, reason: str) -> None:
+        """Gives up what waits, and kills what runs; what was answered is kept by the jobs themselves."""
+        self._queue.cancel(reason)
+        for worker in self._workers:
+            worker.stop(reason)
+
+    def close(self) -> None:
+        """Ends the workers."""
+        self._closer()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _close(queue: JobQueue, workers: Sequence[_Worker], weights: list[Weights]) -> None:
+    queue.cancel("the dispatcher was closed")
+    queue.close()
+    for worker in workers:
+        worker.stop("the dispatcher was closed")
+        worker.join()
+    weights.clear()
+
+
+class _Worker:
+    """A process and the thread that looks after it."""
+
+    def __init__(self, queue: JobQueue, limits: Limits) -> None:
+        self._queue, self._limits = queue, limits
+        self._process: subprocess.Popen[bytes] | None = None
+        self._wanted: tuple[Skeleton, str | None] | None = None
+        self._has: Skeleton | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = ""
+        self._began = 0.0
+
+    def begin(self, skeleton: Skeleton, device: str | None) -> None:
+        """Serves the queue from now on, with this engine."""
+        self._wanted = (skeleton, device)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="midflight-dispatch", daemon=True)
+            self._thread.start()
+
+    def stop(self, reason: str) -> None:
+        """Kills the process, whatever it does."""
+        self._stopped = reason
+        if self._process is not None:
+            self._process.kill()
+
+    def join(self) -> None:
+        """Waits until the thread has ended."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _serve(self) -> None:
+        while (taken := self._queue.take()) is not None:
+            job, weights = taken
+            self._stopped = ""
+            try:
+                self._run(job, weights)
+            except Exception as error:  # a thread that ends would leave its job running for ever
+                self._queue.end(job, "failed", reason=f"{type(error).__name__}: {error}")
+        self._end()
+
+    def _run(self, job: Job, weights: Weights) -> None:
+        reason, runs = "", True
+        for _ in range(TRIES + 1):
+            answer = self._ask(job, weights, runs)
+            if answer is not None and "result" in answer:
+                return self._queue.end(job, "done", answer["result"])
+            if answer is not None:
+                return self._queue.end(job, "failed", reason=answer["error"])
+            if self._stopped:
+                return self._queue.end(job, "cancelled", reason=self._stopped)
+            reason = "its worker died"
+            if self._overdue(job):  # what it had answered is in the store: once more, without the engine
+                reason, runs = f"it took more than {job.limit_s:g} s", False
+        return self._queue.end(job, "failed", reason=f"{reason}, {TRIES + 1} times")
+
+    def _overdue(self, job: Job) -> bool:
+        return job.limit_s is not None and time.monotonic() - self._began >= job.limit_s
+
+    def _ask(self, job: Job, weights: Weights, runs: bool) -> dict[str, str] | None:
+        """What the worker answers; None if it died, or was killed because it took too long."""
+        try:
+            process = self._started()
+            self._send(process, ("job", job.call, weights.buffer.path, runs))
+            line = _line(process, None)  # it has begun, or failed to
+            self._began = time.monotonic()
+            if line == BEGUN:
+                line = _line(process, job.limit_s if runs else None)
+        except (BrokenPipeError, OSError):
+            line = b""
+        if line:
+            found: dict[str, str] = json.loads(line)
+            return found
+        self._end()
+        return None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._wanted is not None
+        skeleton, device = self._wanted
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "midflight.dispatch._child"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **self._limits.variables(), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                start_new_session=True,  # Ctrl-C is the parent's to handle
+            )
+            self._has = None
+            self._send(self._process, (self._limits,))
+        if self._has is not skeleton:
+            self._send(self._process, ("engine", skeleton.content, skeleton.layout, device))
+            self._has = skeleton
+        return self._process
+
+    def _send(self, process: subprocess.Popen[bytes], message: tuple[Any, ...]) -> None:
+        body = _pickled(message)
+        assert process.stdin is not None
+        process.stdin.write(struct.pack("<Q", len(body)) + body)
+        process.stdin.flush()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    try:
+                        pipe.close()
+                    except BrokenPipeError:
+                        continue
+        self._process = self._has = None
+
+
+def check_job(call: Callable[[Any, bool], str], what: str) -> None:
+    """Refuses a job that no other process can have.
+
+    Raises:
+        CapabilityError: With what it holds that cannot be pickled.
+    """
+    try:
+        _pickled(call)
+    except Exception as error:  # what a user's object raises when it is pickled can be anything
+        raise CapabilityError(
+            f"{what} cannot be handed to another process: {type(error).__name__}: {error}",
+            hint="evaluate in the loop (async_mode=False), or make its functions importable",
+        ) from error
+
+
+def _pickled(thing: Any) -> bytes:
+    import cloudpickle
+
+    content: bytes = cloudpickle.dumps(thing)
+    return content
+
+
+def _line(process: subprocess.Popen[bytes], limit_s: float | None) -> bytes:
+    """The next line of a process; nothing if it ends, or takes too long."""
+    assert process.stdout is not None
+    end = None if limit_s is None else time.monotonic() + limit_s
+    found = b""
+    while not found.endswith(b"\n"):
+        left = None if end is None else max(0.0, end - time.monotonic())
+        if not select.select([process.stdout], [], [], left)[0]:
+            return b""
+        part = os.read(process.stdout.fileno(), 1 << 20)
+        if not part:
+            return b""
+        found += part
+    return found
