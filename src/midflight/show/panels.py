@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from midflight.catalog import unknown
 from midflight.records import EvalReport
-from midflight.show.plot import BUCKETS, EvaluationCurve, Panel, SeriesCurve
+from midflight.show.plot import EvaluationCurve, Panel, SeriesCurve
+from midflight.show.series import read_series
 from midflight.store import RunInfo, Store
 
 
@@ -34,11 +35,7 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "") 
             Panel(f"{task}: {metric}" + (f" [{slice}]" if slice else ""), curves, _unit(curves[0]))
             for (task, metric), curves in found.items()
         ]
-    series = [
-        SeriesCurve(labels[run.id], store.read_overview(run.id, key, BUCKETS))
-        for run in runs
-        if key in store.keys(run.id)
-    ]
+    series = [SeriesCurve(labels[run.id], read_series(store, run.id, key)) for run in runs if key in store.keys(run.id)]
     if series:
         return [Panel(key, series)]
     estimates = {
