@@ -256,13 +256,16 @@ class TestWatch:
         assert "w, step 20: text: perplexity" in second.stdout
         assert [r.progress.step for r in open_store().reports(1)] == [3, 20]
 
-    def test_new_weights_of_the_same_step_are_evaluated_anew(self, word_tokenizer):
+    def test_new_weights_of_the_same_step_are_evaluated_anew_and_told_apart(self, word_tokenizer):
         self.write(word_tokenizer, 3)
         self.watch()
         save_model("ckpt/checkpoint-3", word_tokenizer, seed=99)
         second = self.watch()
         assert "w, step 3: text: perplexity" in second.stdout
-        assert len(open_store().reports(1)) == 1  # the newest of a step counts
+        weights = [report.weights for report in open_store().reports(1)]
+        assert len(set(weights)) == 2
+        shown = midflight("show", "w").stdout
+        assert all(f"weights={digest[:8]}" in shown for digest in weights)
 
     def test_one_that_cannot_be_read_does_not_stop_the_others(self, word_tokenizer):
         self.write(word_tokenizer, 3, 5)

@@ -26,13 +26,17 @@ XAxis = Literal["step", "epoch", "tokens"]
 
 @dataclass(frozen=True, slots=True)
 class EvaluationCurve:
-    """One metric over the evaluations of a run; curves of one `group` share a colour."""
+    """One metric over the evaluations of a run; curves of one `group` share a colour.
+
+    `num_replaced` evaluations are left out: newer weights were evaluated at the same steps.
+    """
 
     label: str
     reports: Sequence[EvalReport]
     metric: str
     slice: str = ""
     group: str = ""
+    num_replaced: int = 0
 
     def estimates(self) -> list[Estimate]:
         """The estimate of each report."""
@@ -82,7 +86,8 @@ def draw(panels: Sequence[Panel], out: str | Path, x: XAxis = "step", title: str
         raise missing_extra("plotting", "plot", error) from None
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(5.6 * columns, 3.9 * rows + 0.4), dpi=130, layout="constrained")
+    width = 8.6 if any(map(_is_crowded, panels)) else 5.6
+    figure = Figure(figsize=(width * columns, 3.9 * rows + 0.4), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     looks = _looks([(curve.group or curve.label, curve.label) for panel in panels for curve in panel.curves])
     for index, panel in enumerate(panels):
@@ -123,7 +128,8 @@ def _draw_panel(axes: Any, panel: Panel, looks: dict[str, dict[str, Any]], x: XA
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8 if len(panel.curves) <= 8 else 6, frameon=False)
+        outside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "fontsize": 7} if _is_crowded(panel) else {}
+        axes.legend(**{"fontsize": 8, "frameon": False, **outside})
     note = _note(panel)
     if note:  # under the axis, where it covers nothing
         axes.annotate(note, (0, 0), (0, -36), "axes fraction", "offset points", fontsize=7, color="#555555", va="top")
@@ -135,14 +141,21 @@ def plain(text: str, limit: int = 60) -> str:
     return f" {shown}" if shown.startswith("_") else shown
 
 
+def _is_crowded(panel: Panel) -> bool:
+    """Whether its legend would cover the curves, so that it stands beside them."""
+    return len(panel.curves) > 6
+
+
 def _note(panel: Panel) -> str:
     """What a reader has to know of a panel's curves together, in a line or two."""
     estimates = [e for c in panel.curves if isinstance(c, EvaluationCurve) for e in c.estimates()]
     overviews = [curve.overview for curve in panel.curves if isinstance(curve, SeriesCurve)]
+    replaced = sum(curve.num_replaced for curve in panel.curves if isinstance(curve, EvaluationCurve))
     missing = sum(e.value is None or not math.isfinite(e.value) for e in estimates)
     non_finite = sum(overview.num_non_finite for overview in overviews)
     notes = {
         f"{missing} of {len(estimates)} evaluations without a finite value": missing,
+        f"{replaced} of older weights at the same step not drawn": replaced,
         "ring = items missing": any(e.partial and e.value is not None for e in estimates),
         "long series: means of equal ranges of steps, min–max shaded": any(map(_is_bucketed, overviews)),
         f"{non_finite:,} NaN or inf not drawn": non_finite,

@@ -14,6 +14,7 @@ from midflight.environ import ALIVE_S
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
 from midflight.show.lines import duration, leading, number, with_interval
+from midflight.show.variants import labels_of, newest_by_step, row_labels, variants_of
 from midflight.store import Head, RunInfo
 
 SLICES_SHOWN = 30
@@ -85,11 +86,7 @@ def runs_table(runs: Sequence[tuple[RunInfo, Sequence[Head], Sequence[EvalReport
     """Runs, newest first, with the last evaluation of each task."""
     table = _table("runs", "id", "project", "run", "state", "started", "last step", "last evaluations")
     for info, heads, reports in runs:
-        last = {report.task: report for report in reports}
-        numbers = "\n".join(
-            f"{escape(task)}: {escape(leading(report)[0].metric)} {_value(leading(report)[0])}"
-            for task, report in last.items()
-        )
+        numbers = "\n".join(_last_evaluation(report, label) for report, label in _newest(reports))
         steps = [head.step for head in heads] + [report.progress.step for report in reports]
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
         table.add_row(
@@ -104,6 +101,24 @@ def runs_table(runs: Sequence[tuple[RunInfo, Sequence[Head], Sequence[EvalReport
     return table
 
 
+def _newest(reports: Sequence[EvalReport]) -> list[tuple[EvalReport, str]]:
+    """The last evaluation of each task, of each of its variants, with what tells these apart."""
+    found = []
+    for task in dict.fromkeys(report.task for report in reports):
+        variants = variants_of([report for report in reports if report.task == task])
+        found += [
+            (newest_by_step(variant.reports)[-1], label)
+            for variant, label in zip(variants, labels_of(variants), strict=True)
+        ]
+    return found
+
+
+def _last_evaluation(report: EvalReport, label: str) -> str:
+    first = leading(report)[0]
+    which = f" ({label})" if label else ""
+    return f"{escape(report.task + which)}: {escape(first.metric)} {_value(first)}"
+
+
 def state_of(info: RunInfo) -> str:
     """A run's state; one that has not written for long is not called running."""
     silent = time.time() - info.heartbeat
@@ -113,9 +128,14 @@ def state_of(info: RunInfo) -> str:
 
 
 def curve_table(reports: Sequence[EvalReport]) -> Table:
-    """The evaluations of one task as they follow each other: a row a step, a column a metric."""
+    """The evaluations of one task as they follow each other: a row a step, a column a metric.
+
+    A further column tells evaluations apart that differ in more than the step, if there are such.
+    """
     metrics = list(dict.fromkeys(_unit(e) for report in reports for e in leading(report)))
-    table = _table(reports[0].task, "step", "epoch", *metrics, "n", "of which", "took")
+    labels = row_labels(reports)
+    telling = ["of"] if any(labels.values()) else []
+    table = _table(reports[0].task, "step", "epoch", *telling, *map(escape, metrics), "n", "of which", "took")
     for report in reports:
         known = {_unit(e): e for e in leading(report)}
         cells = [_value(known[name]) if name in known else "–" for name in metrics]
@@ -123,6 +143,7 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
         table.add_row(
             str(report.progress.step),
             f"{report.progress.epoch:.2f}",
+            *[escape(labels[report.id]) for _ in telling],
             *cells,
             str(first.n),
             _states(first),

@@ -147,9 +147,7 @@ class EvaluationTable:
                 " AND (? IS NULL OR task = ?) ORDER BY step, task, attempt, started",
                 (run, task, task),
             ).fetchall()
-            found = [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
-        newest = {(report.progress.step, report.task, report.task_fingerprint): report for report in found}
-        return list(newest.values())
+        return [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""

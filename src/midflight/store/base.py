@@ -221,7 +221,10 @@ class Store(Protocol):
         """Scores of a metric, sorted by item id."""
 
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
-        """Finished evaluations of a run that no later attempt superseded, by step."""
+        """Finished evaluations of a run that no later attempt superseded, by step.
+
+        Each identity is there: other weights, seeds, engines or versions of a task at one step stand beside each other.
+        """
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
