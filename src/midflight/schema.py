@@ -30,11 +30,18 @@ def _report_adapter() -> TypeAdapter[EvalReport]:
 
 def report_to_json(report: EvalReport, indent: int | None = None) -> str:
     """A report as JSON text."""
-    return json.dumps(_walk(dataclasses.asdict(report), _spell), indent=indent, ensure_ascii=False, allow_nan=False)
+    return to_json(dataclasses.asdict(report), indent)
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Plain values as standard JSON; what is no value of JSON as its text."""
+    return json.dumps(_walk(value, _spell), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
 
 
 def _spell(value: Any) -> Any:
-    """A number that JSON does not know as a text."""
+    """A number that JSON does not know as a text, and half of a surrogate pair as its escape."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

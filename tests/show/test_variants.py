@@ -12,6 +12,7 @@ from midflight.pipeline import evaluate_checkpoint
 from midflight.records import Progress
 from midflight.run import Run
 from midflight.show.panels import panels_of
+from midflight.show.state import view_run
 from midflight.show.tables import console, curve_table, runs_table
 from midflight.show.variants import labels_of, newest_by_step, row_labels, variants_of
 from midflight.tasks import Task
@@ -81,7 +82,7 @@ def test_each_curve_is_of_one_kind_and_says_what_it_is(run, other, label):
     assert " of " in table
     (panel,) = panels_of(run.store, [run.info], "exact_match")
     assert [curve.label for curve in panel.curves] == labels(run)
-    assert shown(runs_table([(run.info, [], reports)])).count("exact_match") == 2
+    assert shown(runs_table([view_run(run.store, run.info)])).count("exact_match") == 2
 
 
 def test_where_nothing_differs_nothing_is_said(run):

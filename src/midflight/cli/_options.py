@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,27 @@ StoreOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for machines.")]
 ProjectOption = Annotated[str | None, typer.Option("--project", help="Only this project.")]
+
+
+MAX_STEP = 1 << 62
+
+
+def checked_step(step: int | None) -> int | None:
+    """A step that the store can keep.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    if step is not None and not 0 <= step <= MAX_STEP:
+        raise ConfigError("--step", got=step, allowed=f"a whole number from 0 to {MAX_STEP}")
+    return step
+
+
+def print_json(value: Any) -> None:
+    """Prints plain values as JSON, for machines."""
+    from midflight.schema import to_json
+
+    sys.stdout.write(to_json(value, indent=2) + "\n")
 
 
 def existing_store(url: str | None) -> Store:
@@ -32,7 +54,7 @@ def find_run(store: Store, wanted: str) -> RunInfo:
         ConfigError: If there is none; says which there are.
     """
     runs = store.runs()
-    if wanted.isdigit():
+    if wanted.isdecimal():
         found = [run for run in runs if run.id == int(wanted)]
     else:
         found = [run for run in runs if wanted in (run.name, f"{run.project}/{run.name}")]

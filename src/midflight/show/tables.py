@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from midflight.environ import ALIVE_S
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
 from midflight.show.lines import duration, leading, number, with_interval
-from midflight.show.variants import labels_of, newest_by_step, row_labels, variants_of
-from midflight.store import Head, RunInfo
+from midflight.show.state import RunView, unfinished_line
+from midflight.show.variants import newest_of_each, row_labels
+from midflight.store import Head
 
 SLICES_SHOWN = 30
 
@@ -82,35 +82,23 @@ def _cost_line(report: EvalReport) -> str:
     return f"{cost.num_requests} requests in {duration(cost.seconds)}{speed}{memory}{share}"
 
 
-def runs_table(runs: Sequence[tuple[RunInfo, Sequence[Head], Sequence[EvalReport]]]) -> Table:
+def runs_table(views: Sequence[RunView]) -> Table:
     """Runs, newest first, with the last evaluation of each task."""
     table = _table("runs", "id", "project", "run", "state", "started", "last step", "last evaluations")
-    for info, heads, reports in runs:
-        numbers = "\n".join(_last_evaluation(report, label) for report, label in _newest(reports))
-        steps = [head.step for head in heads] + [report.progress.step for report in reports]
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
+    for view in views:
+        info = view.info
+        lines = [_last_evaluation(report, label) for report, label in newest_of_each(view.reports)]
+        lines += [escape(shorten(unfinished_line(evaluation))) for evaluation in view.unfinished]
         table.add_row(
             str(info.id),
             escape(info.project),
             escape(info.name),
-            state_of(info),
-            started,
-            str(max(steps)) if steps else "–",
-            numbers,
+            with_attempt(view),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created)),
+            "–" if view.last_step is None else str(view.last_step),
+            "\n".join(lines),
         )
     return table
-
-
-def _newest(reports: Sequence[EvalReport]) -> list[tuple[EvalReport, str]]:
-    """The last evaluation of each task, of each of its variants, with what tells these apart."""
-    found = []
-    for task in dict.fromkeys(report.task for report in reports):
-        variants = variants_of([report for report in reports if report.task == task])
-        found += [
-            (newest_by_step(variant.reports)[-1], label)
-            for variant, label in zip(variants, labels_of(variants), strict=True)
-        ]
-    return found
 
 
 def _last_evaluation(report: EvalReport, label: str) -> str:
@@ -119,12 +107,9 @@ def _last_evaluation(report: EvalReport, label: str) -> str:
     return f"{escape(report.task + which)}: {escape(first.metric)} {_value(first)}"
 
 
-def state_of(info: RunInfo) -> str:
-    """A run's state; one that has not written for long is not called running."""
-    silent = time.time() - info.heartbeat
-    if info.status == "running" and silent > ALIVE_S:
-        return f"silent for {duration(silent)}"
-    return info.status + (f", attempt {info.attempts}" if info.attempts > 1 else "")
+def with_attempt(view: RunView) -> str:
+    """A run's state, and which attempt at it this is if it is not the first."""
+    return view.state + (f", attempt {view.info.attempts}" if view.info.attempts > 1 else "")
 
 
 def curve_table(reports: Sequence[EvalReport]) -> Table:
@@ -152,11 +137,25 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
     return table
 
 
-def heads_table(heads: Sequence[Head]) -> Table:
-    """The newest value of each series."""
+def slices_table(report: EvalReport, label: str = "") -> Table:
+    """One evaluation slice by slice: a row a slice, a column a metric."""
+    estimates = [e for e in report.estimates if e.slice or e in leading(report)]
+    metrics = list(dict.fromkeys(map(_unit, estimates)))
+    title = " · ".join(filter(None, (report.task, _where(report), label)))
+    table = _table(title, "slice", *map(escape, metrics), "n", "of which")
+    for slice in dict.fromkeys(e.slice for e in estimates):
+        own = {_unit(e): e for e in estimates if e.slice == slice}
+        first = next(iter(own.values()))
+        cells = [_value(own[name]) if name in own else "–" for name in metrics]
+        table.add_row(escape(shorten(slice, 60)) or "all items", *cells, str(first.n), _states(first))
+    return table
+
+
+def heads_table(heads: Sequence[Head], num_points: Mapping[str, int]) -> Table:
+    """The newest value of each series, and how many points it has that no later attempt superseded."""
     table = _table("training", "series", "last value", "at step", "points")
     for head in heads:
-        table.add_row(escape(head.key), number(head.value), str(head.step), f"{head.num_points:,}")
+        table.add_row(escape(shorten(head.key)), number(head.value), str(head.step), f"{num_points[head.key]:,}")
     return table
 
 

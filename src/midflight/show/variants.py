@@ -73,6 +73,16 @@ def row_labels(reports: Sequence[EvalReport]) -> dict[str, str]:
     return found
 
 
+def newest_of_each(reports: Sequence[EvalReport]) -> list[tuple[EvalReport, str]]:
+    """The last evaluation of each task, of each of its variants, with what tells these apart."""
+    found = []
+    for task in dict.fromkeys(report.task for report in reports):
+        variants = variants_of([report for report in reports if report.task == task])
+        for variant, label in zip(variants, labels_of(variants), strict=True):
+            found.append((newest_by_step(variant.reports)[-1], label))
+    return found
+
+
 def newest_by_step(reports: Sequence[EvalReport]) -> list[EvalReport]:
     """The evaluations of a variant with one a step: that which was begun last."""
     newest = {report.progress.step: report for report in sorted(reports, key=lambda report: report.started_at)}
