@@ -24,7 +24,8 @@ REPORT_VERSION = 1
 @lru_cache(maxsize=1)
 def _report_adapter() -> TypeAdapter[EvalReport]:
     for record in (Progress, Estimate, Cost, EvalReport):
-        setattr(record, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - not declared
+        # a later release may add fields within this version: they are no error
+        setattr(record, "__pydantic_config__", ConfigDict(extra="ignore"))  # noqa: B010 - not declared
     return TypeAdapter(EvalReport)
 
 
@@ -64,7 +65,11 @@ def report_from_json(text: str | bytes) -> EvalReport:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "report"
         raise ConfigError(f"not a report of schema {REPORT_VERSION}: {where}: {first['msg']}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
+    except ConfigError:
+        raise
+    except RecursionError:
+        raise ConfigError(f"not a report of schema {REPORT_VERSION}: it is nested too deeply") from None
+    except (ValueError, AttributeError) as error:  # a ValueError is also a number of 5,000 digits
         raise ConfigError(f"not a report of schema {REPORT_VERSION}: {error}") from None
 
 
@@ -77,10 +82,6 @@ def report_schema() -> dict[str, Any]:
         "$id": f"urn:midflight:report:{REPORT_VERSION}",
         **schema,
     }
-
-
-SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"report": report_schema}
-"""Published schemas by name."""
 
 
 def _walk(node: Any, change: Callable[[Any], Any]) -> Any:

@@ -81,14 +81,17 @@ def _last_of_each(reports: Sequence[EvalReport]) -> list[EvalReport]:
 
 def _show_run(store: Store, view: RunView, out: Console, whole: bool) -> None:
     from midflight.show.state import unfinished_line
-    from midflight.show.tables import curve_table, heads_table, with_attempt
+    from midflight.show.tables import curve_table, heads_table, reasons, with_attempt
 
     info = view.info
     out.print(f"{info.project}/{info.name} (run {info.id}): {with_attempt(view)}", markup=False)
     if info.lost_points:
         out.print(f"{info.lost_points:,} points were lost while the store could not be written to", markup=False)
     for task in dict.fromkeys(report.task for report in view.reports):
-        out.print(curve_table([report for report in view.reports if report.task == task]))
+        own = [report for report in view.reports if report.task == task]
+        out.print(curve_table(own))
+        for reason in reasons(own):
+            out.print(reason, style="red", markup=False, soft_wrap=True)
     if not whole:
         return
     for evaluation in view.unfinished:

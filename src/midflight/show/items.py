@@ -13,7 +13,7 @@ from rich.text import Text
 
 from midflight.errors import shorten
 from midflight.records import SCORED, EvalReport, Item, Output, Score, State
-from midflight.show.lines import leading, number
+from midflight.show.lines import leading, number, visible
 from midflight.store import Store
 
 ITEMS_SHOWN = 20
@@ -150,5 +150,4 @@ def _fitted(text: str, width: int, full: bool) -> str:
     """A text with its control characters made visible: on one line of the screen, or on as many as it has."""
     if not full:
         return shorten(text, max(20, width - _LABEL - 2))
-    indent = "\n" + " " * (_LABEL + 2)
-    return indent.join(shorten(line, len(line) * 10 + 1) for line in text.split("\n"))
+    return visible(text).replace("\n", "\n" + " " * (_LABEL + 2))

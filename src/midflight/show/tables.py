@@ -26,9 +26,10 @@ def console(stderr: bool = False) -> Console:
     return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=160)
 
 
-def report_table(report: EvalReport) -> Group:
-    """All numbers of an evaluation, with counts and cost."""
-    table = _table(f"{report.task} · {_where(report)}", "metric", "slice", "value [95 %]", "n", "of which", "method")
+def report_table(report: EvalReport, from_store: bool = False) -> Group:
+    """All numbers of an evaluation, with counts and cost; says whether they were there before."""
+    title = f"{report.task} · {_where(report)}" + (" (from the store)" if from_store else "")
+    table = _table(title, "metric", "slice", "value [95 %]", "n", "of which", "method")
     shown = 0
     for estimate in report.estimates:
         shown += bool(estimate.slice)
@@ -135,6 +136,17 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
             duration(report.cost.seconds),
         )
     return table
+
+
+def reasons(reports: Sequence[EvalReport]) -> list[str]:
+    """Why metrics of one task have no value, a line a reason with the steps at which it occurred."""
+    steps: dict[str, list[int]] = {}
+    for report in reports:
+        for estimate in leading(report):
+            if estimate.value is None and estimate.note:
+                text = f"{estimate.metric} has no value: {shorten(estimate.note)}"
+                steps.setdefault(text, []).append(report.progress.step)
+    return [f"{text} (step {shorten(', '.join(map(str, found)), 60)})" for text, found in steps.items()]
 
 
 def slices_table(report: EvalReport, label: str = "") -> Table:
