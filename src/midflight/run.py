@@ -274,6 +274,8 @@ class Run:
             environment=environ.describe(),
             git=environ.git_state(),
         )
+        if resume == "auto" and newest is not None:
+            _say(f"new run {info.id} beside {newest.status} run {newest.id} of that name, {self.name!r}")
         return info, 1
 
 

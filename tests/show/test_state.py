@@ -55,6 +55,15 @@ def test_how_a_run_ended(store, error, state):
     assert view(store).state == state
 
 
+def test_a_new_run_beside_one_of_its_name_is_announced(store, caplog):
+    for resume in ("auto", "auto", "never"):
+        with Run("p", "r", store=store, resume=resume):
+            pass
+    assert [record.getMessage() for record in caplog.records] == [
+        "midflight: new run 2 beside finished run 1 of that name, 'r'"
+    ]
+
+
 class TestAnInterruptedEvaluation:
     @pytest.fixture(autouse=True)
     def _stopped(self, store):

@@ -64,7 +64,7 @@ def checked_model(model: str) -> str:
     """A model as it may be named on the command line.
 
     Raises:
-        ConfigError: If its name is no valid Unicode, or its URL is none.
+        ConfigError: If its name is no valid Unicode, its URL is none, or there is no such file.
     """
     if not is_text(model):
         raise ConfigError("model", got=model, allowed="valid Unicode")
@@ -77,9 +77,14 @@ def checked_model(model: str) -> str:
             raise ConfigError("model", got=model, allowed="openai:http://host:port/v1", hint=str(error)) from None
     elif kind != "fake":
         try:
-            Path(model).exists()
-        except OSError as error:  # such as a name that is too long for a file
-            raise ConfigError("model", got=model, allowed="a folder or file", hint=str(error.strerror)) from None
+            found = Path(model).expanduser().exists()
+        except (OSError, RuntimeError) as error:  # a name too long for a file, or no such home
+            raise ConfigError("model", got=model, allowed="a folder or file", hint=str(error)) from None
+        if not found:
+            raise ConfigError(
+                f"model {shorten(model)!r}: no such file or folder",
+                allowed="a model folder, a .gguf file, openai:URL#model, or fake:text",
+            )
     return model
 
 

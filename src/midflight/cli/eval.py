@@ -53,6 +53,7 @@ def evaluate(
     quiet_libraries()
     checked_step(step)
     checked_seed(seed)
+    checked_model(model)
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: its folder does not exist")
     options = {"dtype": dtype, "device": device, "tokens_per_batch": batch_tokens, "concurrency": concurrency}
@@ -61,13 +62,13 @@ def evaluate(
         chosen["chat"] = False
     tasks = load_tasks(task, limit, seed)
     if print_prompts is not None:
-        return _print_prompts(checked_model(model), chosen, tasks, print_prompts, seed)
+        return _print_prompts(model, chosen, tasks, print_prompts, seed)
 
     from midflight.run import Run
     from midflight.store import open_store
 
     opened = open_store(store)  # a store that cannot be opened shows before a model is loaded
-    with _load(checked_model(model), chosen, quiet=json_) as engine:
+    with _load(model, chosen, quiet=json_) as engine:
         record = Run(project, run or _run_name(model), store=opened, resume="attach")
         reports = _evaluate(engine, tasks, record, step, seed, quiet=json_)
     if json_:

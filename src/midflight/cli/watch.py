@@ -43,7 +43,6 @@ def watch(
     from midflight.cli._checkpoints import CheckpointEvaluator
     from midflight.cli._options import checked_seed, load_tasks
     from midflight.run import Run
-    from midflight.show.lines import duration
     from midflight.show.tables import console
     from midflight.triggers import CheckpointWatcher
 
@@ -57,7 +56,7 @@ def watch(
     options = {key: value for key, value in (("dtype", dtype), ("device", device)) if value is not None}
     with Run(project, run or folder.absolute().name, store=store, resume="attach") as record:
         names = ", ".join(one.name for one in tasks)
-        told.once(f"watching {folder} every {duration(interval)} for {names}; run {record.name} in {record.store.url}")
+        told.once(f"watching {folder} every {interval:g} s for {names}; run {record.name} in {record.store.url}")
         if not folder.is_dir():
             told.once(f"{folder} does not exist yet; waiting for it")
         evaluator = CheckpointEvaluator(tasks, record, seed, options, told.console)
