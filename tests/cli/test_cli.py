@@ -127,10 +127,22 @@ class TestEval:
         assert process.returncode == 130
         assert "stopped; the same command goes on where it stopped" in err
         assert "Traceback" not in err
+        shown = midflight("show", "fake").stdout
+        assert "(run 1): interrupted" in shown
+        assert "sums at step 0: interrupted, 5 of 12 items answered" in shown
         done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60)
         (report,) = json.loads(done.stdout)
         assert (done.returncode, report["cost"]["num_requests"]) == (0, 12)
         assert done.stderr == ""
+        assert "(run 1): finished" in midflight("show", "fake").stdout
+
+    def test_a_run_that_was_killed_is_lost(self):
+        Path("killed.py").write_text(
+            "import os, signal, midflight\nrun = midflight.Run(name='r')\nrun.log(1, x=1.0)\nrun.flush()\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        assert subprocess.run([sys.executable, "killed.py"]).returncode == -signal.SIGKILL
+        assert "(run 1): lost" in midflight("show", "r").stdout
 
 
 BAD = [

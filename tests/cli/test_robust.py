@@ -269,3 +269,25 @@ class TestCatalogAndSchema:
         for bad in ({}, {"extends": "arc", "metrcs": []}):
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(bad, schema)
+
+
+def test_control_characters_of_anybody_reach_no_terminal(call):
+    nasty = "\x1b]0;owned\x07\u202e[red]"
+    Path("rows.jsonl").write_text(json.dumps({"q": nasty, "a": nasty, "bad": nasty}) + "\n")
+    Path("nasty.toml").write_text(TASK + f"name = {json.dumps(nasty)}\nslices = {{ {json.dumps(nasty)} = 'bad' }}\n")
+    outputs = [
+        call("eval", f"fake:{nasty}", "-t", "nasty.toml"),
+        call("eval", nasty, "-t", "nasty.toml"),
+        call("eval", "fake:x", "-t", nasty),
+        call("show", "fake"),
+        call("show", "fake", "--items", "--full"),
+        call("show", "fake", "--slices"),
+        call("show", nasty),
+        call("runs"),
+        call(nasty),
+        call("plot", "fake", "-m", "exact_match", "-o", f"{nasty}.svg"),
+    ]
+    assert [code for code, _, _ in outputs] == [0, 2, 2, 0, 0, 0, 2, 0, 2, 0]
+    for _, out, err in outputs:
+        assert not set("\x1b\x07\u202e") & set(out + err)
+    assert "\\x1b]0;owned\\x07\\u202e[red]" in outputs[0][1]

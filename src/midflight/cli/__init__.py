@@ -89,5 +89,5 @@ def _stopped() -> None:
 
 
 def _fail(message: str) -> None:
-    print(f"midflight: {message}", file=sys.stderr)
+    print(f"midflight: {shorten(message, 4000)}", file=sys.stderr)
     sys.exit(2)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from midflight.engines import open_engine
-from midflight.errors import MidflightError
+from midflight.errors import MidflightError, shorten
 from midflight.pipeline import evaluate_checkpoint, metrics_of, task_fingerprint
 from midflight.records import Progress
 from midflight.run import Run
@@ -73,4 +73,4 @@ class CheckpointEvaluator:
         )
 
     def _say(self, text: str) -> None:
-        self.console.print(f"midflight: {text}", markup=False, soft_wrap=True)
+        self.console.print(f"midflight: {shorten(text, 1000)}", markup=False, soft_wrap=True)

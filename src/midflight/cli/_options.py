@@ -98,15 +98,16 @@ def load_tasks(names: list[str], limit: int | None, seed: int) -> list[Task]:
 
     tasks = []
     for name in names:
+        shown = f"task {shorten(name, 100)}"
         try:
             task = load_task(name).limited(limit, seed if limit is not None and seed else None)
             _ = task.items
         except RecursionError:
-            raise TaskError(f"task {name}: its files are nested too deeply, or extend each other in a circle") from None
+            raise TaskError(f"{shown}: its files are nested too deeply, or extend each other in a circle") from None
         except MidflightError:
             raise
         except (ValueError, OSError) as error:  # what parsers raise beside their own errors: numbers of 5,000 digits
-            raise TaskError(f"task {name}: cannot be read: {shorten(str(error))}") from None
+            raise TaskError(f"{shown}: cannot be read: {shorten(str(error))}") from None
         tasks.append(task)
     return tasks
 
@@ -131,5 +132,5 @@ def find_run(store: Store, wanted: str) -> RunInfo:
         found = [run for run in runs if wanted in (run.name, f"{run.project}/{run.name}")]
     if not found:
         names = ", ".join(dict.fromkeys(run.name for run in runs[:10])) or "none yet"
-        raise ConfigError(f"no run {wanted!r} in {store.url}", hint=f"there are: {names}")
+        raise ConfigError(f"no run {shorten(wanted)!r} in {store.url}", hint=f"there are: {names}")
     return found[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from midflight.cli._options import JsonOption, StoreOption
-from midflight.errors import ConfigError
+from midflight.errors import ConfigError, shorten
 from midflight.records import EvalReport
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _load(model: str, options: dict[str, object], quiet: bool) -> BaseEngine:
     from midflight.show.tables import console
 
     if not quiet and Path(model).exists():
-        console(stderr=True).print(f"midflight: loading {model}…", markup=False, soft_wrap=True)
+        console(stderr=True).print(f"midflight: loading {shorten(model)}…", markup=False, soft_wrap=True)
     return open_engine(model, **options)
 
 
@@ -115,8 +115,8 @@ def _is_whole(report: EvalReport) -> bool:
 
     missing = without_value(report)
     for estimate in missing:
-        text = f"midflight: {report.task}: {estimate.metric} has no value: {estimate.note}"
-        console(stderr=True).print(text, markup=False, soft_wrap=True)
+        text = shorten(f"{report.task}: {estimate.metric} has no value: {estimate.note}", 500)
+        console(stderr=True).print(f"midflight: {text}", markup=False, soft_wrap=True)
     return report.status == "done" and not missing
 
 

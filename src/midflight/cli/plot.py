@@ -23,7 +23,7 @@ def plot(
 ) -> int:
     """Draw metrics over training, with interval bands; several runs in one picture."""
     from midflight.cli._options import existing_store, find_run
-    from midflight.errors import ConfigError
+    from midflight.errors import ConfigError, shorten
     from midflight.show.panels import panels_of
     from midflight.show.plot import draw
     from midflight.show.tables import console
@@ -36,5 +36,7 @@ def plot(
     chosen = [find_run(opened, name) for name in runs]
     panels = [panel for key in metric for panel in panels_of(opened, chosen, key, slice_, by)]
     draw(panels, out, x)  # type: ignore[arg-type]
-    console(stderr=True).print(f"midflight: {out}: {len(panels)} panels, {len(chosen)} runs", markup=False)
+    console(stderr=True).print(
+        f"midflight: {shorten(str(out))}: {len(panels)} panels, {len(chosen)} runs", markup=False
+    )
     return 0

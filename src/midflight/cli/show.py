@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from midflight.cli._options import JsonOption, StoreOption, checked_step, print_json
-from midflight.errors import ConfigError
+from midflight.errors import ConfigError, shorten
 from midflight.records import EvalReport
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _show_items(store: Store, reports: Sequence[EvalReport], failed: bool, full:
             continue
         label = row_labels([one for one in reports if one.task == report.task])[report.id]
         title = " · ".join(filter(None, (f"{report.task} · {report.run} step {report.progress.step}", label)))
-        out.print(title, style="italic", markup=False)
+        out.print(shorten(title), style="italic", markup=False)
         print_items(out, results, full)
         if not results:
             out.print("no item failed" if failed else "no items are kept")

@@ -109,7 +109,8 @@ def report_line(report: EvalReport) -> str:
     first = leading(report)[0]
     missing = "" if not first.partial else f", {first.num_scored} scored"
     where = f"{report.run}, step {report.progress.step}" if report.run else f"step {report.progress.step}"
-    text = f"midflight: {where}: {report.task}: {first.metric} {with_interval(first)} (n={first.n}{missing})"
+    metric = f"{shorten(report.task)}: {shorten(first.metric)} {with_interval(first)}"
+    text = f"midflight: {where}: {metric} (n={first.n}{missing})"
     share = report.cost.train_share
     # before the first step training has taken no time that a share could be of
     told = f", {share:.1%} of the run" if share is not None and report.progress.step else ""
@@ -120,5 +121,5 @@ def report_line(report: EvalReport) -> str:
         else f" {report.status.upper()}: "
         + "; ".join(f"{count} × {shorten(reason, 100)}" for reason, count in list(report.errors.items())[:3])
     )
-    reasons = [f"{e.metric} has no value: {shorten(e.note, 100)}" for e in without_value(report)]
+    reasons = [shorten(f"{e.metric} has no value: {e.note}") for e in without_value(report)]
     return "; ".join([f"{text} in {cost}{notes}", *reasons])

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from midflight.errors import shorten
 from midflight.show.lines import duration, number
 
 LINE_S = 10.0
@@ -29,7 +30,7 @@ def watching(console: Console, quiet: bool = False) -> Iterator[Callable[[str, i
             rows: dict[str, object] = {}
 
             def tell(task: str, done: int, total: int, tokens: int) -> None:
-                row = rows.setdefault(task, bars.add_task(task, total=total) if task not in rows else None)
+                row = rows.setdefault(task, bars.add_task(shorten(task, 40), total=total) if task not in rows else None)
                 bars.update(row, completed=done, total=total)  # type: ignore[arg-type]
 
             yield tell
@@ -41,7 +42,9 @@ def watching(console: Console, quiet: bool = False) -> Iterator[Callable[[str, i
             if time.monotonic() - told > LINE_S:
                 told = time.monotonic()
                 pace = f"{duration(told - began)}, {number(tokens)} tokens"
-                console.print(f"midflight: {task}: {done} of {total} requests, {pace}", markup=False, soft_wrap=True)
+                console.print(
+                    f"midflight: {shorten(task)}: {done} of {total} requests, {pace}", markup=False, soft_wrap=True
+                )
 
         yield line
 

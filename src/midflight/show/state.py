@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from midflight import environ
+from midflight.errors import shorten
 from midflight.records import EvalReport
 from midflight.store import Head, RunInfo, Store, UnfinishedEvaluation
 
@@ -50,4 +51,4 @@ def unfinished_line(evaluation: UnfinishedEvaluation) -> str:
     """One line for an evaluation that has no result."""
     how = {"cancelled": "interrupted", "failed": "failed"}.get(evaluation.status, "not finished")
     done = f"{evaluation.num_answered} of {evaluation.num_items} items answered"
-    return f"{evaluation.task} at step {evaluation.step}: {how}, {done}"
+    return f"{shorten(evaluation.task, 60)} at step {evaluation.step}: {how}, {done}"

@@ -36,18 +36,18 @@ def report_table(report: EvalReport, from_store: bool = False) -> Group:
         if estimate.slice and shown > SLICES_SHOWN:
             continue
         table.add_row(
-            escape(_unit(estimate)),
-            escape(shorten(estimate.slice, 40)),
+            _cell(_unit(estimate)),
+            _cell(estimate.slice, 40),
             _value(estimate),
             str(estimate.n),
             _states(estimate),
-            escape(estimate.note or estimate.method),
+            _cell(estimate.note or estimate.method),
         )
     lines = [_cost_line(report)]
     if shown > SLICES_SHOWN:
         lines.insert(0, f"{shown - SLICES_SHOWN} more rows of slices are in the JSON report")
     for reason, count in report.errors.items():
-        lines.append(f"[red]{count} × {escape(shorten(reason))}[/red]")
+        lines.append(f"[red]{count} × {_cell(reason)}[/red]")
     return Group(table, *[Text.from_markup(line) for line in lines])
 
 
@@ -89,11 +89,11 @@ def runs_table(views: Sequence[RunView]) -> Table:
     for view in views:
         info = view.info
         lines = [_last_evaluation(report, label) for report, label in newest_of_each(view.reports)]
-        lines += [escape(shorten(unfinished_line(evaluation))) for evaluation in view.unfinished]
+        lines += [_cell(unfinished_line(evaluation)) for evaluation in view.unfinished]
         table.add_row(
             str(info.id),
-            escape(info.project),
-            escape(info.name),
+            _cell(info.project),
+            _cell(info.name),
             with_attempt(view),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created)),
             "–" if view.last_step is None else str(view.last_step),
@@ -105,7 +105,7 @@ def runs_table(views: Sequence[RunView]) -> Table:
 def _last_evaluation(report: EvalReport, label: str) -> str:
     first = leading(report)[0]
     which = f" ({label})" if label else ""
-    return f"{escape(report.task + which)}: {escape(first.metric)} {_value(first)}"
+    return f"{_cell(report.task + which)}: {_cell(first.metric)} {_value(first)}"
 
 
 def with_attempt(view: RunView) -> str:
@@ -121,7 +121,7 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
     metrics = list(dict.fromkeys(_unit(e) for report in reports for e in leading(report)))
     labels = row_labels(reports)
     telling = ["of"] if any(labels.values()) else []
-    table = _table(reports[0].task, "step", "epoch", *telling, *map(escape, metrics), "n", "of which", "took")
+    table = _table(reports[0].task, "step", "epoch", *telling, *map(_cell, metrics), "n", "of which", "took")
     for report in reports:
         known = {_unit(e): e for e in leading(report)}
         cells = [_value(known[name]) if name in known else "–" for name in metrics]
@@ -129,7 +129,7 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
         table.add_row(
             str(report.progress.step),
             f"{report.progress.epoch:.2f}",
-            *[escape(labels[report.id]) for _ in telling],
+            *[_cell(labels[report.id]) for _ in telling],
             *cells,
             str(first.n),
             _states(first),
@@ -144,7 +144,7 @@ def reasons(reports: Sequence[EvalReport]) -> list[str]:
     for report in reports:
         for estimate in leading(report):
             if estimate.value is None and estimate.note:
-                text = f"{estimate.metric} has no value: {shorten(estimate.note)}"
+                text = shorten(f"{estimate.metric} has no value: {estimate.note}")
                 steps.setdefault(text, []).append(report.progress.step)
     return [f"{text} (step {shorten(', '.join(map(str, found)), 60)})" for text, found in steps.items()]
 
@@ -154,12 +154,12 @@ def slices_table(report: EvalReport, label: str = "") -> Table:
     estimates = [e for e in report.estimates if e.slice or e in leading(report)]
     metrics = list(dict.fromkeys(map(_unit, estimates)))
     title = " · ".join(filter(None, (report.task, _where(report), label)))
-    table = _table(title, "slice", *map(escape, metrics), "n", "of which")
+    table = _table(title, "slice", *map(_cell, metrics), "n", "of which")
     for slice in dict.fromkeys(e.slice for e in estimates):
         own = {_unit(e): e for e in estimates if e.slice == slice}
         first = next(iter(own.values()))
         cells = [_value(own[name]) if name in own else "–" for name in metrics]
-        table.add_row(escape(shorten(slice, 60)) or "all items", *cells, str(first.n), _states(first))
+        table.add_row(_cell(slice, 60) or "all items", *cells, str(first.n), _states(first))
     return table
 
 
@@ -167,12 +167,17 @@ def heads_table(heads: Sequence[Head], num_points: Mapping[str, int]) -> Table:
     """The newest value of each series, and how many points it has that no later attempt superseded."""
     table = _table("training", "series", "last value", "at step", "points")
     for head in heads:
-        table.add_row(escape(shorten(head.key)), number(head.value), str(head.step), f"{num_points[head.key]:,}")
+        table.add_row(_cell(head.key), number(head.value), str(head.step), f"{num_points[head.key]:,}")
     return table
 
 
+def _cell(text: str, limit: int = 200) -> str:
+    """A text of anybody's in a table: no markup, no control characters, not too long."""
+    return escape(shorten(text, limit))
+
+
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=escape(title), title_justify="left", header_style="bold", box=None, pad_edge=False)
+    table = Table(title=_cell(title), title_justify="left", header_style="bold", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
