@@ -125,6 +125,15 @@ class TestSlices:
         with pytest.raises(ConfigError, match="no such slice; got 'kin.*'; allowed: kind=a, kind=b"):
             panels_of(run.store, [run.info], "exact_match", **wanted)
 
+    def test_tasks_without_the_slice_are_left_out(self, run):
+        evaluate(run, 0)
+        evaluate(run, 0, task=Task("plain", [{"a": 1}], prompt="{{ a }}", target="a", metrics=["exact_match"]))
+        for wanted in ({"slice": "kind=a"}, {"by": "kind"}):
+            assert [p.title[:5] for p in panels_of(run.store, [run.info], "exact_match", **wanted)] == ["sums:"]
+        assert len(panels_of(run.store, [run.info], "exact_match")) == 2
+        with pytest.raises(ConfigError, match="allowed: none: it has no slices"):
+            panels_of(run.store, [run.info], "plain/exact_match", by="kind")
+
     def test_more_curves_than_can_be_told_apart_are_refused(self, run):
         rows = [{"a": a} for a in range(40)]
         task = Task("many", rows, prompt="{{ a }}", target="a", metrics=["exact_match"], slices={"a": "a"})

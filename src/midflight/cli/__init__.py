@@ -1,6 +1,7 @@
 """The command line, one file a command; each is imported when it is called.
 
-Exit codes: 0 = done; 1 = an evaluation failed or has items without a score; 2 = bad input; 130 = stopped by Ctrl-C.
+Exit codes: 0 = done; 1 = an evaluation failed, or an item has no score or a metric no value; 2 = bad input;
+130 = stopped by Ctrl-C.
 """
 
 from __future__ import annotations

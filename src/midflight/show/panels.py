@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from midflight.catalog import unknown
 from midflight.errors import ConfigError, shorten
-from midflight.records import EvalReport
+from midflight.records import Estimate, EvalReport
 from midflight.show.plot import NUM_LOOKS, EvaluationCurve, Panel, SeriesCurve
 from midflight.show.series import read_series
 from midflight.show.variants import labels_of, newest_by_step, variants_of
@@ -33,14 +33,14 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
     names = _names(runs)
     reports = {names[run.id]: store.reports(run.id) for run in runs}
     pairs = dict.fromkeys(
-        (r.task, e.metric)
-        for found in reports.values()
-        for r in found
-        for e in r.estimates
-        if key in (e.metric, f"{r.task}/{e.metric}")
+        (r.task, e.metric) for found in reports.values() for r in found for e in r.estimates if _is(key, r, e)
     )
     if pairs:
-        return [_panel(reports, task, metric, slice, by) for task, metric in pairs]
+        panels = [_panel(reports, task, metric, slice, by) for task, metric in pairs]
+        found = [panel for panel in panels if panel.curves]  # some tasks that have the metric may not have the slice
+        if not found:
+            raise _no_slice(reports, key, slice or by)
+        return found
     series = [
         SeriesCurve(names[run.id], read_series(store, run.id, key))
         for run in {run.id: run for run in runs}.values()
@@ -61,11 +61,7 @@ def _names(runs: Sequence[RunInfo]) -> dict[int, str]:
 
 def _panel(reports: Reports, task: str, metric: str, slice: str, by: str) -> Panel:
     own = {run: [r for r in found if r.task == task] for run, found in reports.items()}
-    slices = slices_of([report for found in own.values() for report in found], metric, by)
-    if not by:
-        slices = [one for one in slices if one == slice] if slice else [""]
-    if not slices:
-        raise _no_slice(own, task, metric, slice or by)
+    slices = slices_of([report for found in own.values() for report in found], by) if by else [slice]
     curves = [curve for one in slices for curve in _curves(own, metric, one, bool(by))]
     if len(curves) > NUM_LOOKS:
         raise ConfigError(
@@ -74,19 +70,23 @@ def _panel(reports: Reports, task: str, metric: str, slice: str, by: str) -> Pan
             hint="draw fewer runs, or one slice with --slice",
         )
     title = f"{task}: {metric}" + (f" [{slice}]" if slice else f" by {by}" if by else "")
-    return Panel(title, curves, curves[0].estimates()[0].unit)
+    return Panel(title, curves, curves[0].estimates()[0].unit if curves else "")
 
 
-def slices_of(reports: Sequence[EvalReport], metric: str = "", name: str = "") -> list[str]:
-    """Slices that evaluations have, as ``name=value``, sorted; of one metric and of one name, where they are given."""
-    found = {e.slice for r in reports for e in r.estimates if e.slice and metric in ("", e.metric)}
+def slices_of(reports: Sequence[EvalReport], name: str = "") -> list[str]:
+    """Slices that evaluations have, as ``name=value``, sorted; of one name, if it is given."""
+    found = {estimate.slice for report in reports for estimate in report.estimates if estimate.slice}
     return sorted(one for one in found if not name or one.startswith(f"{name}="))
 
 
-def _no_slice(reports: Reports, task: str, metric: str, wanted: str) -> ConfigError:
-    known = slices_of([report for found in reports.values() for report in found], metric)
+def _no_slice(reports: Reports, key: str, wanted: str) -> ConfigError:
+    known = slices_of([r for found in reports.values() for r in found if any(_is(key, r, e) for e in r.estimates)])
     names = ", ".join(shorten(one, 60) for one in known[:50]) + (", …" if len(known) > 50 else "")
-    return ConfigError(f"{task}/{metric}: no such slice", got=wanted, allowed=names or "none: it has no slices")
+    return ConfigError(f"{key}: no such slice", got=wanted, allowed=names or "none: it has no slices")
+
+
+def _is(key: str, report: EvalReport, estimate: Estimate) -> bool:
+    return key in (estimate.metric, f"{report.task}/{estimate.metric}")
 
 
 def _curves(reports: Reports, metric: str, slice: str, name_slice: bool) -> list[EvaluationCurve]:

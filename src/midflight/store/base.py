@@ -24,7 +24,7 @@ class RunInfo:
         id: Number in the store.
         project: The project.
         name: The name; not unique: the newest one is meant.
-        status: `running` until its process says otherwise; a killed one stays `running` with an old heartbeat.
+        status: `running` until its process says otherwise; a killed one stays `running`, see `midflight.show.state`.
         created: Seconds since the epoch (UTC).
         heartbeat: When its process last wrote.
         finished: When it ended; None while it runs.
