@@ -66,8 +66,8 @@ def checked_model(model: str) -> str:
     Raises:
         ConfigError: If its name is no valid Unicode, its URL is none, or there is no such file.
     """
-    if not is_text(model):
-        raise ConfigError("model", got=model, allowed="valid Unicode")
+    if not model or not is_text(model):
+        raise ConfigError("model", got=model, allowed="a name in valid Unicode")
     kind, _, rest = model.partition(":")
     if kind == "openai":
         url = rest.partition("#")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +57,7 @@ def evaluate(
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: its folder does not exist")
     options = {"dtype": dtype, "device": device, "tokens_per_batch": batch_tokens, "concurrency": concurrency}
-    chosen: dict[str, object] = {key: value for key, value in options.items() if value is not None}
+    chosen = _engine_options(model, options)
     if no_chat:
         chosen["chat"] = False
     tasks = load_tasks(task, limit, seed)
@@ -76,6 +76,19 @@ def evaluate(
     if out is not None:
         _write(reports, out)
     return 0 if all(_is_whole(report) for report in reports) else 1
+
+
+def _engine_options(model: str, options: Mapping[str, object]) -> dict[str, object]:
+    """The options that were given, if they are for the engine of this model."""
+    kind = model.partition(":")[0]
+    engine = kind if kind in ("openai", "fake") else "hf"
+    chosen = {key: value for key, value in options.items() if value is not None}
+    for key, value in chosen.items():
+        wanted = "openai" if key == "concurrency" else "hf"
+        if wanted != engine:
+            name = "batch-tokens" if key == "tokens_per_batch" else key
+            raise ConfigError(f"--{name}", got=value, allowed=f"with a model of the {wanted} engine, not {engine}")
+    return chosen
 
 
 def _load(model: str, options: dict[str, object], quiet: bool) -> BaseEngine:

@@ -36,7 +36,6 @@ def plot(
     chosen = [find_run(opened, name) for name in runs]
     panels = [panel for key in metric for panel in panels_of(opened, chosen, key, slice_, by)]
     draw(panels, out, x)  # type: ignore[arg-type]
-    console(stderr=True).print(
-        f"midflight: {shorten(str(out))}: {len(panels)} panels, {len(chosen)} runs", markup=False
-    )
+    counts = f"panels: {len(panels)}, runs: {len(chosen)}"
+    console(stderr=True).print(f"midflight: {shorten(str(out))}: {counts}", markup=False, soft_wrap=True)
     return 0
