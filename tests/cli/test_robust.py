@@ -251,6 +251,15 @@ class TestWatch:
             ["checkpoint-3", "not finished"],
         ]
 
+    def test_a_step_that_nothing_can_hold_stops_nothing(self, call):
+        folder = Path("ckpt", f"checkpoint-{10**20}")
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+        code, out, err = call("watch", "ckpt", "-t", "sums.toml", "--interval", 0.01, "--once")
+        assert (code, err) == (1, "")
+        assert f"checkpoint-{10**20}: the step in its name; got {10**20}; allowed: a whole number from 0" in out
+
     def test_a_folder_that_does_not_exist_is_said_to(self, call):
         out = call("watch", "later", "-t", "sums.toml", "--interval", 0.01, "--once")[1]
         assert "midflight: later does not exist yet; waiting for it" in out

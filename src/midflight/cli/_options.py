@@ -28,14 +28,14 @@ MAX_STEP = 1 << 62
 MAX_SEED = 1 << 63
 
 
-def checked_step(step: int | None) -> int | None:
+def checked_step(step: int | None, what: str = "--step") -> int | None:
     """A step that the store can keep.
 
     Raises:
         ConfigError: If it is none.
     """
     if step is not None and not 0 <= step <= MAX_STEP:
-        raise ConfigError("--step", got=step, allowed=f"a whole number from 0 to {MAX_STEP}")
+        raise ConfigError(what, got=step, allowed=f"a whole number from 0 to {MAX_STEP}")
     return step
 
 
