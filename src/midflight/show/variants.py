@@ -53,7 +53,7 @@ def labels_of(variants: Sequence[Variant]) -> list[str]:
         and (name in _PLACES or all(name in variant.traits for variant in variants))
     ]
     return [
-        ", ".join(f"{name}={shorten(variant.traits[name], 40)}" for name in telling if name in variant.traits)
+        ", ".join(f"{name}={_short(variant.traits[name])}" for name in telling if name in variant.traits)
         for variant in variants
     ]
 
@@ -68,7 +68,7 @@ def row_labels(reports: Sequence[EvalReport]) -> dict[str, str]:
     for variant, label in zip(variants, labels_of(variants), strict=True):
         at = Counter(report.progress.step for report in variant.reports)
         for report in variant.reports:
-            weights = f"weights={shorten(report.weights[:_DIGEST])}" if at[report.progress.step] > 1 else ""
+            weights = f"weights={_short(report.weights)}" if at[report.progress.step] > 1 else ""
             found[report.id] = ", ".join(filter(None, (label, weights)))
     return found
 
@@ -92,7 +92,12 @@ def newest_by_step(reports: Sequence[EvalReport]) -> list[EvalReport]:
 def _traits(report: EvalReport) -> dict[str, str]:
     engine = {name: str(value) for name, value in report.engine.items() if name not in _PLACES}
     parts = report.fingerprint_parts or {"task": report.task_fingerprint}
-    return {**engine, "seed": str(report.seed), **{name: digest[:_DIGEST] for name, digest in parts.items()}}
+    return {**engine, "seed": str(report.seed), **parts}
+
+
+def _short(trait: str) -> str:
+    """A trait for a label: of a digest, the beginning."""
+    return trait[:_DIGEST] if re.fullmatch(r"[0-9a-f]{16,}", trait) else shorten(trait, 40)
 
 
 def _split(variant: Variant, name: str) -> list[Variant]:
