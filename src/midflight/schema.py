@@ -36,7 +36,8 @@ def report_to_json(report: EvalReport, indent: int | None = None) -> str:
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """Plain values as standard JSON; what is no value of JSON as its text."""
-    return json.dumps(_walk(value, _spell), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    text = json.dumps(_walk(value, _spell), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    return text.encode("utf-8", "backslashreplace").decode()  # names, which are not walked
 
 
 def _spell(value: Any) -> Any:

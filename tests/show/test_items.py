@@ -113,6 +113,13 @@ def test_as_json(store, evaluate):
     assert again[1]["outputs"][0]["text"] == NASTY.replace("\ud800", "\\ud800")
 
 
+def test_json_can_be_encoded_whatever_is_in_it():
+    from midflight.schema import to_json
+
+    text = to_json({"\ud800": ["\ud800", float("nan"), {1: object}]})
+    assert json.loads(text.encode()) == {"\ud800": ["\\ud800", "NaN", {"1": "<class 'object'>"}]}
+
+
 def test_slices_are_rows(store, evaluate):
     screen = console()
     with screen.capture() as text:

@@ -100,8 +100,8 @@ def leading(report: EvalReport) -> list[Estimate]:
 
 
 def without_value(report: EvalReport) -> list[Estimate]:
-    """Metrics that have no value although items were scored: they raised, or are not defined on these scores."""
-    return [e for e in leading(report) if e.value is None and e.num_scored]
+    """Metrics that have no value although items were answered: they raised, or are not defined on these answers."""
+    return [e for e in leading(report) if e.value is None and (e.num_scored or e.method == "failed")]
 
 
 def report_line(report: EvalReport) -> str:
