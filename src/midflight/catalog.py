@@ -110,6 +110,23 @@ def summary(package: str, key: str) -> str:
     return doc.split("\n", 1)[0]
 
 
+def content(package: str, key: str) -> str:
+    """A TOML file whole, or the docstrings of a plugin's file and of its public classes, read without importing it."""
+    import ast
+
+    path = folder(package) / f"{key}.toml"
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    path = folder(package) / f"{key}.py"
+    if not path.is_file():
+        return f"{key} comes from another package"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    texts = [f"{package}.{key}: {ast.get_docstring(tree) or ''}"]
+    texts += [f"class {node.name}: {ast.get_docstring(node) or ''}" for node in classes]
+    return "\n\n".join(texts)
+
+
 def _docstring(path: Path) -> str:
     import ast
 

@@ -99,7 +99,9 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: cannot be read as TOML: it is nested too deeply") from None
+    except (OSError, ValueError) as error:  # a ValueError is also a number of 5,000 digits
         raise ConfigError(f"{path}: cannot be read as TOML: {_reason(error)}") from None
 
 

@@ -29,8 +29,8 @@ from midflight.tasks import Task, load_task
 COMMIT_S = 0.5
 """Seconds of outputs that a crash may cost."""
 
-Watch = Callable[[str, int, int], None]
-"""Told a task's name, how many requests are answered, and how many there are so far."""
+Watch = Callable[[str, int, int, int], None]
+"""Told a task's name, how many requests are answered, how many there are so far, and tokens of this sitting."""
 
 
 def evaluate_checkpoint(
@@ -215,6 +215,7 @@ class _Sitting:
         self.known: dict[str, Output] = {}
         self.done: EvalReport | None = None
         self.id, self._earlier_s = uuid.uuid4().hex, 0.0
+        self.num_tokens = 0
         self._uncommitted: list[Output] = []
         self._committed_at = self._began
         if run is not None:
@@ -244,6 +245,7 @@ class _Sitting:
         if self.known.setdefault(output.request_id, output) is not output:
             return
         self._uncommitted.append(output)
+        self.num_tokens += output.num_prompt_tokens + output.num_tokens
         if time.monotonic() - self._committed_at > COMMIT_S:
             self.commit()
 
@@ -294,7 +296,7 @@ def _answers(
                     raise EngineError("the engine answered a request that it was not given", got=output.request_id)
                 sitting.add(output)
                 if watch is not None:
-                    watch(task.name, len(sitting.known), total)
+                    watch(task.name, len(sitting.known), total, sitting.num_tokens)
                 if time.monotonic() >= ends:
                     break
         except EngineDiedError as error:

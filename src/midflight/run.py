@@ -260,7 +260,7 @@ class Run:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.finish("finished" if kind is None else "failed")
+        self.finish(_status_after(kind))
 
     # -- which run ---------------------------------------------------------------------------------------------------
 
@@ -296,6 +296,8 @@ class Run:
             environment=environ.describe(),
             git=environ.git_state(),
         )
+        if resume == "auto" and newest is not None:
+            _say(f"new run {info.id} beside {newest.status} run {newest.id} of that name, {self.name!r}")
         return info, 1
 
 
@@ -405,7 +407,7 @@ def _flush_all() -> None:
 
 
 def _finish_all() -> None:
-    status: RunStatus = "failed" if getattr(sys, "last_type", None) is not None else "finished"
+    status = _status_after(getattr(sys, "last_type", None))
     for run in list(_open_runs):
         try:
             run.finish(status)
@@ -416,6 +418,12 @@ def _finish_all() -> None:
             run.flush()
         except StoreError as error:
             _say(f"{error}; the points of this process are lost")
+
+
+def _status_after(error: type[BaseException] | None) -> RunStatus:
+    if error is None:
+        return "finished"
+    return "interrupted" if issubclass(error, KeyboardInterrupt) else "failed"
 
 
 def _forget_parent() -> None:

@@ -24,17 +24,26 @@ REPORT_VERSION = 1
 @lru_cache(maxsize=1)
 def _report_adapter() -> TypeAdapter[EvalReport]:
     for record in (Progress, Estimate, Cost, EvalReport):
-        setattr(record, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - not declared
+        # a later release may add fields within this version: they are no error
+        setattr(record, "__pydantic_config__", ConfigDict(extra="ignore"))  # noqa: B010 - not declared
     return TypeAdapter(EvalReport)
 
 
 def report_to_json(report: EvalReport, indent: int | None = None) -> str:
     """A report as JSON text."""
-    return json.dumps(_walk(dataclasses.asdict(report), _spell), indent=indent, ensure_ascii=False, allow_nan=False)
+    return to_json(dataclasses.asdict(report), indent)
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Plain values as standard JSON; what is no value of JSON as its text."""
+    text = json.dumps(_walk(value, _spell), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    return text.encode("utf-8", "backslashreplace").decode()  # names, which are not walked
 
 
 def _spell(value: Any) -> Any:
-    """A number that JSON does not know as a text."""
+    """A number that JSON does not know as a text, and half of a surrogate pair as its escape."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -57,7 +66,11 @@ def report_from_json(text: str | bytes) -> EvalReport:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "report"
         raise ConfigError(f"not a report of schema {REPORT_VERSION}: {where}: {first['msg']}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
+    except ConfigError:
+        raise
+    except RecursionError:
+        raise ConfigError(f"not a report of schema {REPORT_VERSION}: it is nested too deeply") from None
+    except (ValueError, AttributeError) as error:  # a ValueError is also a number of 5,000 digits
         raise ConfigError(f"not a report of schema {REPORT_VERSION}: {error}") from None
 
 
@@ -70,10 +83,6 @@ def report_schema() -> dict[str, Any]:
         "$id": f"urn:midflight:report:{REPORT_VERSION}",
         **schema,
     }
-
-
-SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"report": report_schema}
-"""Published schemas by name."""
 
 
 def _walk(node: Any, change: Callable[[Any], Any]) -> Any:

@@ -52,9 +52,9 @@ class TestEval:
         assert (done.returncode, done.stderr) == (0, "")
         assert "sums · mine step 7" in done.stdout
         assert "exact_match" in done.stdout
-        assert "0.08 [0.01, 0.35]" in done.stdout
+        assert "0.083 [0.015, 0.354]" in done.stdout
         assert "set=b" in done.stdout
-        report = json.loads(Path("r.json").read_text())
+        (report,) = json.loads(Path("r.json").read_text())
         jsonschema.validate(report, report_schema())
         assert (report["run"], report["progress"]["step"]) == ("mine", 7)
 
@@ -70,13 +70,13 @@ class TestEval:
                 midflight(
                     "eval", "fake:4", "-t", "sums.toml", "-n", 3, "--seed", seed, "--json", "--store", f"{i}.db"
                 ).stdout
-            )
+            )[0]
             for i, seed in enumerate((1, 1, 2))
         )
         assert first["task_fingerprint"] == again["task_fingerprint"] != other["task_fingerprint"]
 
     def test_what_was_evaluated_is_read_from_the_store(self):
-        ids = {json.loads(midflight("eval", "fake:4", "-t", "sums.toml", "--json").stdout)["id"] for _ in range(2)}
+        ids = {json.loads(midflight("eval", "fake:4", "-t", "sums.toml", "--json").stdout)[0]["id"] for _ in range(2)}
         assert len(ids) == 1
         assert len(open_store().runs()) == 1
 
@@ -101,7 +101,7 @@ class TestEval:
             'metrics = ["perplexity", "bits_per_byte"]\n'
         )
         done = midflight("eval", "m", "-t", "text.toml", "--dtype", "bfloat16", "--json")
-        report = json.loads(done.stdout)
+        (report,) = json.loads(done.stdout)
         assert report["engine"]["dtype"] == "bfloat16"
         assert report["estimates"][0]["value"] > 10
         assert len(report["weights"]) == 16
@@ -127,10 +127,22 @@ class TestEval:
         assert process.returncode == 130
         assert "stopped; the same command goes on where it stopped" in err
         assert "Traceback" not in err
+        shown = midflight("show", "fake").stdout
+        assert "(run 1): interrupted" in shown
+        assert "sums at step 0: interrupted, 5 of 12 items answered" in shown
         done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60)
-        report = json.loads(done.stdout)
+        (report,) = json.loads(done.stdout)
         assert (done.returncode, report["cost"]["num_requests"]) == (0, 12)
         assert done.stderr == ""
+        assert "(run 1): finished" in midflight("show", "fake").stdout
+
+    def test_a_run_that_was_killed_is_lost(self):
+        Path("killed.py").write_text(
+            "import os, signal, midflight\nrun = midflight.Run(name='r')\nrun.log(1, x=1.0)\nrun.flush()\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        assert subprocess.run([sys.executable, "killed.py"]).returncode == -signal.SIGKILL
+        assert "(run 1): lost" in midflight("show", "r").stdout
 
 
 BAD = [
@@ -187,7 +199,7 @@ class TestShowing:
         assert (done.returncode, done.stderr) == (0, "")
         lines = done.stdout.splitlines()
         assert [line.split()[2] for line in lines[2:]] == ["two", "one"]
-        assert "exact_match 0.08 [0.01, 0.35]" in lines[2]
+        assert "exact_match 0.083 [0.015, 0.354]" in lines[2]
         assert [r["name"] for r in json.loads(midflight("runs", "--json").stdout)] == ["two", "one"]
         assert "1 of 2 runs" in midflight("runs", "--last", 1).stdout
         assert midflight("runs", "--project", "other").stdout.count("\n") <= 2
@@ -256,13 +268,16 @@ class TestWatch:
         assert "w, step 20: text: perplexity" in second.stdout
         assert [r.progress.step for r in open_store().reports(1)] == [3, 20]
 
-    def test_new_weights_of_the_same_step_are_evaluated_anew(self, word_tokenizer):
+    def test_new_weights_of_the_same_step_are_evaluated_anew_and_told_apart(self, word_tokenizer):
         self.write(word_tokenizer, 3)
         self.watch()
         save_model("ckpt/checkpoint-3", word_tokenizer, seed=99)
         second = self.watch()
         assert "w, step 3: text: perplexity" in second.stdout
-        assert len(open_store().reports(1)) == 1  # the newest of a step counts
+        weights = [report.weights for report in open_store().reports(1)]
+        assert len(set(weights)) == 2
+        shown = midflight("show", "w").stdout
+        assert all(f"weights={digest[:8]}" in shown for digest in weights)
 
     def test_one_that_cannot_be_read_does_not_stop_the_others(self, word_tokenizer):
         self.write(word_tokenizer, 3, 5)

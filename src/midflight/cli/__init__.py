@@ -1,16 +1,19 @@
 """The command line, one file a command; each is imported when it is called.
 
-Exit codes: 0 = done; 1 = an evaluation failed or has items without a score; 2 = bad input; 130 = stopped by Ctrl-C.
+Exit codes: 0 = done; 1 = an evaluation failed, or an item has no score or a metric no value; 2 = bad input;
+130 = stopped by Ctrl-C.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from typing import Any
 
 import typer
 
-from midflight.errors import MidflightError
+from midflight.errors import MidflightError, shorten
 
 STOPPED = 130
 
@@ -54,6 +57,9 @@ _register()
 
 def main() -> None:
     """Runs a command; what goes wrong is one line on standard error, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write a character is shown its escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
         if code == STOPPED:  # what typer makes of Ctrl-C
@@ -66,11 +72,16 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
-    except Exception as error:
-        usage = getattr(error, "format_message", None)
-        if usage is None:
+    except Exception as error:  # the last resort: whatever it is, a user is told in a line
+        if os.environ.get("MIDFLIGHT_TRACEBACK"):
             raise
-        _fail(usage())
+        usage = getattr(error, "format_message", None)
+        _fail(usage() if usage is not None else _internal(error))
+
+
+def _internal(error: Exception) -> str:
+    advice = "set MIDFLIGHT_TRACEBACK=1 for the traceback; please report"
+    return f"internal error: {type(error).__name__}: {shorten(str(error))} ({advice})"
 
 
 def _stopped() -> None:
@@ -79,5 +90,5 @@ def _stopped() -> None:
 
 
 def _fail(message: str) -> None:
-    print(f"midflight: {message}", file=sys.stderr)
+    print(f"midflight: {shorten(message, 4000)}", file=sys.stderr)
     sys.exit(2)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
+from midflight.cli._options import checked_step
 from midflight.engines import open_engine
-from midflight.errors import MidflightError
+from midflight.errors import MidflightError, shorten
 from midflight.pipeline import evaluate_checkpoint, metrics_of, task_fingerprint
 from midflight.records import Progress
 from midflight.run import Run
-from midflight.show.lines import report_line
+from midflight.show.lines import report_line, without_value
 from midflight.tasks import Task
 from midflight.triggers import Checkpoint
 
@@ -44,13 +45,14 @@ class CheckpointEvaluator:
             self._say(f"{checkpoint.path.name}: done before")
             return
         try:
+            checked_step(checkpoint.step, "the step in its name")
             with open_engine(str(checkpoint.path), **self.options) as engine:
                 for task in open_tasks:
                     report = evaluate_checkpoint(
                         task, engine, run=self.run, progress=Progress(checkpoint.step), seed=self.seed
                     )
                     self.console.print(report_line(report), markup=False, soft_wrap=True)
-                    if report.status != "done":
+                    if report.status != "done" or without_value(report):
                         self.failed.append(checkpoint.path.name)
         except MidflightError as error:
             if checkpoint.path.exists():
@@ -73,4 +75,4 @@ class CheckpointEvaluator:
         )
 
     def _say(self, text: str) -> None:
-        self.console.print(f"midflight: {text}", markup=False, soft_wrap=True)
+        self.console.print(f"midflight: {shorten(text, 1000)}", markup=False, soft_wrap=True)

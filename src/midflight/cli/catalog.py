@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import re
+from typing import Annotated
 
-from midflight.cli._options import JsonOption
+import typer
+
+from midflight.cli._options import JsonOption, print_json
+from midflight.show.lines import visible
 
 SECTIONS = {
     "tasks": ("midflight.tasks", ".toml"),
@@ -16,17 +19,22 @@ SECTIONS = {
 }
 
 
-def catalog(json_: JsonOption = False) -> int:
-    """List tasks, metrics, engines and sources, with one line each."""
+def catalog(
+    key: Annotated[str | None, typer.Argument(help="One of them: print its TOML or its documentation.")] = None,
+    json_: JsonOption = False,
+) -> int:
+    """List tasks, metrics, engines and sources, with one line each; or print what one of them is."""
     from midflight import catalog as registry
 
+    if key is not None:
+        print(visible(_content(key)))
+        return 0
     found = {
         section: {_shown(key): registry.summary(package, key) for key in registry.keys(package, suffix)}
         for section, (package, suffix) in SECTIONS.items()
     }
     if json_:
-        json.dump(found, sys.stdout, indent=2, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json(found)
         return 0
     for section, entries in found.items():
         print(section)
@@ -34,6 +42,22 @@ def catalog(json_: JsonOption = False) -> int:
         for key, text in entries.items():
             print(f"  {key:<{width}}  {text}")
     return 0
+
+
+def _content(key: str) -> str:
+    """The TOML of a task, or the documentation of a file that is a plugin; of each, where several have the key."""
+    from midflight import catalog as registry
+
+    key = re.sub(r"(?<=[@^])\d+$", "k", key)  # pass@8 is pass@k
+    found, known = [], []
+    for package, suffix in SECTIONS.values():
+        for one in registry.keys(package, suffix):
+            known.append(_shown(one))
+            if key in (one, _shown(one)):
+                found.append(registry.content(package, one))
+    if not found:
+        raise registry.unknown("tasks, metrics, engines, sources and kinds", key, known)
+    return "\n\n".join(text.rstrip() for text in found)
 
 
 def _shown(key: str) -> str:

@@ -17,21 +17,25 @@ def plot(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File: .png, .svg or .pdf.")],
     slice_: Annotated[str, typer.Option("--slice", help="Slice of the items, e.g. subject=algebra.")] = "",
+    by: Annotated[str, typer.Option("--by", help="Name of a slice: a curve for each of its values.")] = "",
     x: Annotated[str, typer.Option("--x", help="step, epoch or tokens.")] = "step",
     store: StoreOption = None,
 ) -> int:
     """Draw metrics over training, with interval bands; several runs in one picture."""
     from midflight.cli._options import existing_store, find_run
-    from midflight.errors import ConfigError
+    from midflight.errors import ConfigError, shorten
     from midflight.show.panels import panels_of
     from midflight.show.plot import draw
     from midflight.show.tables import console
 
     if x not in ("step", "epoch", "tokens"):
         raise ConfigError("--x", got=x, allowed="step, epoch or tokens")
+    if by and slice_:
+        raise ConfigError("--by and --slice", got=(by, slice_), allowed="one of them")
     opened = existing_store(store)
     chosen = [find_run(opened, name) for name in runs]
-    panels = [panel for key in metric for panel in panels_of(opened, chosen, key, slice_)]
+    panels = [panel for key in metric for panel in panels_of(opened, chosen, key, slice_, by)]
     draw(panels, out, x)  # type: ignore[arg-type]
-    console(stderr=True).print(f"midflight: {out}: {len(panels)} panels, {len(chosen)} runs", markup=False)
+    counts = f"panels: {len(panels)}, runs: {len(chosen)}"
+    console(stderr=True).print(f"midflight: {shorten(str(out))}: {counts}", markup=False, soft_wrap=True)
     return 0

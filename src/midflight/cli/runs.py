@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 from typing import Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, ProjectOption, StoreOption
+from midflight.cli._options import JsonOption, ProjectOption, StoreOption, print_json
 
 
 def runs(
@@ -20,16 +18,16 @@ def runs(
 ) -> int:
     """List runs, newest first, with their last evaluations."""
     from midflight.cli._options import existing_store
+    from midflight.show.state import view_run
     from midflight.show.tables import console, runs_table
 
     opened = existing_store(store)
     known = opened.runs(project)
-    shown = known[:last]
+    shown = [view_run(opened, run) for run in known[:last]]
     if json_:
-        json.dump([dataclasses.asdict(run) for run in shown], sys.stdout, indent=2, default=str)
-        sys.stdout.write("\n")
+        print_json([{**dataclasses.asdict(view.info), "state": view.state} for view in shown])
         return 0
-    console().print(runs_table([(run, opened.heads(run.id), opened.reports(run.id)) for run in shown]))
+    console().print(runs_table(shown))
     if len(known) > last:
         console().print(f"{last} of {len(known)} runs; --last N shows more")
     return 0

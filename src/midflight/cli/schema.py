@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 
 def schema(
-    name: Annotated[str, typer.Argument(help="report")] = "report",
-    example: Annotated[bool, typer.Option("--example", help="Print an example instead, made on the spot.")] = False,
+    name: Annotated[str, typer.Argument(help="report, or task: what a task file may say.")] = "report",
+    example: Annotated[bool, typer.Option("--example", help="Print a report instead, made on the spot.")] = False,
 ) -> int:
-    """Print the JSON Schema of a report, or an example that it validates."""
+    """Print the JSON Schema of a report or of a task file, or an example of a report."""
     from midflight.catalog import unknown
-    from midflight.schema import SCHEMAS
+    from midflight.errors import ConfigError
+    from midflight.schema import report_schema
 
-    if name not in SCHEMAS:
-        raise unknown("schemas", name, sorted(SCHEMAS))
-    print(_example() if example else json.dumps(SCHEMAS[name](), indent=2))
+    schemas = {"report": report_schema, "task": _task_schema}
+    if name not in schemas:
+        raise unknown("schemas", name, sorted(schemas))
+    if example and name != "report":
+        raise ConfigError("--example", got=name, allowed="report", hint=f"`midflight catalog arc` prints a {name}")
+    print(_example() if example else json.dumps(schemas[name](), indent=2))
     return 0
+
+
+def _task_schema() -> dict[str, Any]:
+    """What a task file may say: the fields of a spec; its name is the file's, and `extends` brings the rest."""
+    from midflight.tasks import TaskSpec
+
+    schema = TaskSpec.model_json_schema()
+    del schema["required"]
+    schema["properties"]["extends"] = {"type": "string", "description": "The ready-made task that this one changes."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "anyOf": [{"required": ["source", "metrics"]}, {"required": ["extends"]}],
+    }
 
 
 def _example() -> str:

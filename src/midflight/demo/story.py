@@ -13,7 +13,8 @@ from midflight.estimate import Interval, mean_interval
 from midflight.records import EvalReport
 from midflight.schema import report_to_json
 from midflight.show.lines import with_interval
-from midflight.show.plot import BUCKETS, EvaluationCurve, Panel, SeriesCurve, draw
+from midflight.show.plot import EvaluationCurve, Panel, SeriesCurve, draw
+from midflight.show.series import read_series
 from midflight.store import RunInfo, Store
 
 COLUMNS = (
@@ -70,7 +71,7 @@ def _draw(store: Store, runs: Sequence[RunInfo], reports: dict[str, list[EvalRep
     def group(run: RunInfo) -> str:
         return str(run.config["strategy"])
 
-    trained = [SeriesCurve(run.name, store.read_overview(run.id, "reward", BUCKETS), group(run)) for run in runs]
+    trained = [SeriesCurve(run.name, read_series(store, run.id, "reward"), group(run)) for run in runs]
     panels = [Panel("training: reward of the batch (own number of turns)", trained)]
     titles = {
         "reward": "held-out: reward, up to 4 turns",

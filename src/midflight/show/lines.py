@@ -9,26 +9,29 @@ from midflight.errors import shorten
 from midflight.records import Estimate, EvalReport
 
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_HUGE = 1e15
+_MOST_DECIMALS = 6
 
 
 def number(value: float | None, digits: int = 4) -> str:
     """A number in a few significant digits.
 
-    >>> [number(v) for v in (0.5, 1234567.0, None, float("nan"), 1e-9, 0.0)]
-    ['0.5', '1.235M', '–', 'nan', '1e-09', '0']
+    >>> [number(v) for v in (0.5, 1234567.0, None, float("nan"), 1e-9, -0.0, 9999.9, 2.5e20)]
+    ['0.5', '1.235M', '–', 'nan', '1e-09', '0', '10k', '2.5e+20']
     """
     if value is None:
         return "–"
     if not math.isfinite(value):
         return str(value)
+    value = float(f"{value:.{digits}g}") + 0.0  # rounded first: 9,999.9 is 10k; and no minus before a zero
     for scale, letter in _SCALES:
-        if abs(value) >= 10 * scale or (abs(value) >= scale and scale > 1e3):
+        if _HUGE > abs(value) >= (10 * scale if scale == 1e3 else scale):
             return f"{value / scale:.{digits}g}{letter}"
     return f"{value:.{digits}g}"
 
 
 def with_interval(estimate: Estimate) -> str:
-    """Value and interval, rounded to what the interval can tell.
+    """Value and interval, rounded to what the interval can tell, the value to two significant digits at least.
 
     >>> from midflight.records import Estimate
     >>> with_interval(Estimate("acc", "", 0.51234, 0.01, 0.4917, 0.5329, 0.95, 100, 100, "wilson", {"ok": 100}))
@@ -39,10 +42,23 @@ def with_interval(estimate: Estimate) -> str:
         return "–"
     if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
         return number(value)
-    if max(abs(low), abs(high)) >= 1e4:
+    decimals = max(2 - _magnitude(high - low), 2 - _magnitude(value) if value else 0, 0)
+    if max(abs(low), abs(high)) >= 1e4 or decimals > _MOST_DECIMALS:
         return f"{number(value)} [{number(low)}, {number(high)}]"
-    decimals = max(0, min(6, 2 - math.floor(math.log10(high - low)) - 1))
-    return f"{value:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]"
+    return f"{_fixed(value, decimals)} [{_fixed(low, decimals)}, {_fixed(high, decimals)}]"
+
+
+def _magnitude(value: float) -> int:
+    """Digits before the decimal point; less than 1 below 0.1.
+
+    >>> [_magnitude(v) for v in (25.0, 1.0, 0.75, 0.05)]
+    [2, 1, 0, -1]
+    """
+    return math.floor(math.log10(abs(value))) + 1
+
+
+def _fixed(value: float, decimals: int) -> str:
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # no minus before a zero
 
 
 def duration(seconds: float) -> str:
@@ -58,6 +74,11 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes} min {rest} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def visible(text: str) -> str:
+    """A text of several lines with its control characters made visible; line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def say(text: str) -> None:
@@ -78,12 +99,18 @@ def leading(report: EvalReport) -> list[Estimate]:
     return judging or whole
 
 
+def without_value(report: EvalReport) -> list[Estimate]:
+    """Metrics that have no value although items were answered: they raised, or are not defined on these answers."""
+    return [e for e in leading(report) if e.value is None and (e.num_scored or e.method == "failed")]
+
+
 def report_line(report: EvalReport) -> str:
     """One line for a log: step, task, the first metric with its interval, how much of the set, how long."""
     first = leading(report)[0]
     missing = "" if not first.partial else f", {first.num_scored} scored"
     where = f"{report.run}, step {report.progress.step}" if report.run else f"step {report.progress.step}"
-    text = f"midflight: {where}: {report.task}: {first.metric} {with_interval(first)} (n={first.n}{missing})"
+    metric = f"{shorten(report.task)}: {shorten(first.metric)} {with_interval(first)}"
+    text = f"midflight: {where}: {metric} (n={first.n}{missing})"
     share = report.cost.train_share
     # before the first step training has taken no time that a share could be of
     told = f", {share:.1%} of the run" if share is not None and report.progress.step else ""
@@ -94,4 +121,5 @@ def report_line(report: EvalReport) -> str:
         else f" {report.status.upper()}: "
         + "; ".join(f"{count} × {shorten(reason, 100)}" for reason, count in list(report.errors.items())[:3])
     )
-    return f"{text} in {cost}{notes}"
+    reasons = [shorten(f"{e.metric} has no value: {e.note}") for e in without_value(report)]
+    return "; ".join([f"{text} in {cost}{notes}", *reasons])

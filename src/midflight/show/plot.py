@@ -6,32 +6,41 @@ Colours are the Okabe-Ito palette, safe for the colour-blind; line styles tell a
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from midflight.errors import ConfigError, missing_extra
-from midflight.records import EvalReport
+from midflight.errors import ConfigError, missing_extra, shorten
+from midflight.records import Estimate, EvalReport
 from midflight.store import Overview
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 STYLES = ("-", "--", ":", "-.")
-BUCKETS = 800
-"""Buckets of a training series: more than a picture has columns of pixels for a curve."""
+NUM_LOOKS = len(COLOURS) * len(STYLES)
+"""Curves that can be told apart in one picture."""
 
 XAxis = Literal["step", "epoch", "tokens"]
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationCurve:
-    """One metric over the evaluations of a run; curves of one `group` share a colour."""
+    """One metric over the evaluations of a run; curves of one `group` share a colour.
+
+    `num_replaced` evaluations are left out: newer weights were evaluated at the same steps.
+    """
 
     label: str
     reports: Sequence[EvalReport]
     metric: str
     slice: str = ""
     group: str = ""
+    num_replaced: int = 0
+
+    def estimates(self) -> list[Estimate]:
+        """The estimate of each report."""
+        return [report.estimate(self.metric, self.slice) for report in self.reports]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +86,14 @@ def draw(panels: Sequence[Panel], out: str | Path, x: XAxis = "step", title: str
         raise missing_extra("plotting", "plot", error) from None
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(5.6 * columns, 3.9 * rows + 0.4), dpi=130, layout="constrained")
+    width = 8.6 if any(map(_is_crowded, panels)) else 5.6
+    figure = Figure(figsize=(width * columns, 3.9 * rows + 0.4), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     looks = _looks([(curve.group or curve.label, curve.label) for panel in panels for curve in panel.curves])
     for index, panel in enumerate(panels):
         _draw_panel(figure.add_subplot(rows, columns, index + 1), panel, looks, x)
     if title:
-        figure.suptitle(title, fontsize=12)
+        figure.suptitle(plain(title, 200), fontsize=12)
     try:
         figure.savefig(out)
     except OSError as error:
@@ -106,30 +116,62 @@ def _looks(curves: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
 
 
 def _draw_panel(axes: Any, panel: Panel, looks: dict[str, dict[str, Any]], x: XAxis) -> None:
-    notes = []
     for curve in panel.curves:
-        look = looks[curve.label]
         if isinstance(curve, EvaluationCurve):
-            notes += _draw_evaluations(axes, curve, look, x)
+            _draw_evaluations(axes, curve, looks[curve.label], x)
         else:
-            notes += _draw_series(axes, curve, look)
-    axes.set_title(panel.title, fontsize=10, loc="left")
+            _draw_series(axes, curve, looks[curve.label])
+    axes.set_title(plain(panel.title, 90), fontsize=10, loc="left")
     axes.set_xlabel(x if any(isinstance(curve, EvaluationCurve) for curve in panel.curves) else "step", fontsize=9)
-    axes.set_ylabel(panel.unit, fontsize=9)
+    axes.set_ylabel(plain(panel.unit), fontsize=9)
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8, frameon=False)
-    if notes:
-        axes.annotate("; ".join(notes), (0, 0), (2, 2), "axes fraction", "offset points", fontsize=7, color="#555555")
+        outside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "fontsize": 7} if _is_crowded(panel) else {}
+        axes.legend(**{"fontsize": 8, "frameon": False, **outside})
+    note = _note(panel)
+    if note:  # under the axis, where it covers nothing
+        axes.annotate(note, (0, 0), (0, -36), "axes fraction", "offset points", fontsize=7, color="#555555", va="top")
 
 
-def _draw_evaluations(axes: Any, curve: EvaluationCurve, look: dict[str, Any], x: XAxis) -> list[str]:
-    points = [(getattr(r.progress, x), r.estimate(curve.metric, curve.slice)) for r in curve.reports]
+def plain(text: str, limit: int = 60) -> str:
+    """A text of a user's for matplotlib, which reads formulas between dollars and hides labels that begin with `_`."""
+    shown = shorten(text, limit).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
+def _is_crowded(panel: Panel) -> bool:
+    """Whether its legend would cover the curves, so that it stands beside them."""
+    return len(panel.curves) > 6
+
+
+def _note(panel: Panel) -> str:
+    """What a reader has to know of a panel's curves together, in a line or two."""
+    estimates = [e for c in panel.curves if isinstance(c, EvaluationCurve) for e in c.estimates()]
+    overviews = [curve.overview for curve in panel.curves if isinstance(curve, SeriesCurve)]
+    replaced = sum(curve.num_replaced for curve in panel.curves if isinstance(curve, EvaluationCurve))
+    missing = sum(e.value is None or not math.isfinite(e.value) for e in estimates)
+    non_finite = sum(overview.num_non_finite for overview in overviews)
+    notes = {
+        f"{missing} of {len(estimates)} evaluations without a finite value": missing,
+        f"{replaced} of older weights at the same step not drawn": replaced,
+        "ring = items missing": any(e.partial and e.value is not None for e in estimates),
+        "long series: means of equal ranges of steps, min–max shaded": any(map(_is_bucketed, overviews)),
+        f"{non_finite:,} NaN or inf not drawn": non_finite,
+    }
+    return textwrap.fill("; ".join(note for note, holds in notes.items() if holds), 90)
+
+
+def _is_bucketed(overview: Overview) -> bool:
+    return len(overview.steps) < overview.num_points
+
+
+def _draw_evaluations(axes: Any, curve: EvaluationCurve, look: dict[str, Any], x: XAxis) -> None:
+    points = zip([getattr(report.progress, x) for report in curve.reports], curve.estimates(), strict=True)
     drawn = [(at, e) for at, e in points if e.value is not None and math.isfinite(e.value)]
     xs, values = [at for at, _ in drawn], [e.value for _, e in drawn]
-    axes.plot(xs, values, marker="o", markersize=3.5, linewidth=1.5, label=curve.label, **look)
+    axes.plot(xs, values, marker="o", markersize=3.5, linewidth=1.5, label=plain(curve.label), **look)
     banded = [(at, e) for at, e in drawn if e.ci_low is not None and e.ci_high is not None]
     axes.fill_between(
         [at for at, _ in banded],
@@ -144,19 +186,14 @@ def _draw_evaluations(axes: Any, curve: EvaluationCurve, look: dict[str, Any], x
         axes.plot(
             [at for at, _ in partial], [v for _, v in partial], "o", markersize=7, fillstyle="none", color=look["color"]
         )
-    missing = len(points) - len(drawn)
-    return [f"{missing} of {len(points)} without a finite value"] * bool(missing) + ["ring = items missing"] * bool(
-        partial
-    )
 
 
-def _draw_series(axes: Any, curve: SeriesCurve, look: dict[str, Any]) -> list[str]:
+def _draw_series(axes: Any, curve: SeriesCurve, look: dict[str, Any]) -> None:
     overview = curve.overview
-    axes.plot(overview.steps, overview.mean, linewidth=1.2, label=curve.label, **look)
-    axes.fill_between(overview.steps, overview.low, overview.high, color=look["color"], alpha=0.15, linewidth=0)
-    notes = []
-    if len(overview.steps) < overview.num_points:
-        notes.append(f"{overview.num_points:,} points as {len(overview.steps)} buckets, min–max shaded")
-    if overview.num_non_finite:
-        notes.append(f"{overview.num_non_finite:,} NaN or inf not drawn")
-    return notes
+    # markers where points are few: one between two NaN, or a single one, makes no line
+    marker = "." if len(overview.steps) <= 200 else ""
+    axes.plot(
+        overview.steps, overview.mean, linewidth=1.2, marker=marker, markersize=3, label=plain(curve.label), **look
+    )
+    if _is_bucketed(overview):
+        axes.fill_between(overview.steps, overview.low, overview.high, color=look["color"], alpha=0.15, linewidth=0)

@@ -9,36 +9,42 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from midflight.errors import shorten
+from midflight.show.lines import duration, number
+
 LINE_S = 10.0
 
 
 @contextmanager
-def watching(console: Console, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """A function to be told of progress: task, requests answered, requests so far.
+def watching(console: Console, quiet: bool = False) -> Iterator[Callable[[str, int, int, int], None]]:
+    """A function to be told of progress: task, requests answered, requests so far, tokens.
 
     Args:
         console: Where to show it; standard error, so that standard output stays clean.
         quiet: Whether to show nothing.
     """
     if quiet:
-        yield lambda task, done, total: None
+        yield lambda task, done, total, tokens: None
     elif console.is_terminal:
         with _bars(console) as bars:
             rows: dict[str, object] = {}
 
-            def tell(task: str, done: int, total: int) -> None:
-                row = rows.setdefault(task, bars.add_task(task, total=total) if task not in rows else None)
+            def tell(task: str, done: int, total: int, tokens: int) -> None:
+                row = rows.setdefault(task, bars.add_task(shorten(task, 40), total=total) if task not in rows else None)
                 bars.update(row, completed=done, total=total)  # type: ignore[arg-type]
 
             yield tell
     else:
-        told = time.monotonic()
+        began = told = time.monotonic()
 
-        def line(task: str, done: int, total: int) -> None:
+        def line(task: str, done: int, total: int, tokens: int) -> None:
             nonlocal told
             if time.monotonic() - told > LINE_S:
                 told = time.monotonic()
-                console.print(f"midflight: {task}: {done} of {total} requests", markup=False)
+                pace = f"{duration(told - began)}, {number(tokens)} tokens"
+                console.print(
+                    f"midflight: {shorten(task)}: {done} of {total} requests, {pace}", markup=False, soft_wrap=True
+                )
 
         yield line
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from midflight.environ import ALIVE_S
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
 from midflight.show.lines import duration, leading, number, with_interval
-from midflight.store import Head, RunInfo
+from midflight.show.state import RunView, unfinished_line
+from midflight.show.variants import newest_of_each, row_labels
+from midflight.store import Head
 
 SLICES_SHOWN = 30
 
@@ -25,27 +26,28 @@ def console(stderr: bool = False) -> Console:
     return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=160)
 
 
-def report_table(report: EvalReport) -> Group:
-    """All numbers of an evaluation, with counts and cost."""
-    table = _table(f"{report.task} · {_where(report)}", "metric", "slice", "value [95 %]", "n", "of which", "method")
+def report_table(report: EvalReport, from_store: bool = False) -> Group:
+    """All numbers of an evaluation, with counts and cost; says whether they were there before."""
+    title = f"{report.task} · {_where(report)}" + (" (from the store)" if from_store else "")
+    table = _table(title, "metric", "slice", "value [95 %]", "n", "of which", "method")
     shown = 0
     for estimate in report.estimates:
         shown += bool(estimate.slice)
         if estimate.slice and shown > SLICES_SHOWN:
             continue
         table.add_row(
-            escape(_unit(estimate)),
-            escape(shorten(estimate.slice, 40)),
+            _cell(_unit(estimate)),
+            _cell(estimate.slice, 40),
             _value(estimate),
             str(estimate.n),
             _states(estimate),
-            escape(estimate.note or estimate.method),
+            _cell(estimate.note or estimate.method),
         )
     lines = [_cost_line(report)]
     if shown > SLICES_SHOWN:
         lines.insert(0, f"{shown - SLICES_SHOWN} more rows of slices are in the JSON report")
     for reason, count in report.errors.items():
-        lines.append(f"[red]{count} × {escape(shorten(reason))}[/red]")
+        lines.append(f"[red]{count} × {_cell(reason)}[/red]")
     return Group(table, *[Text.from_markup(line) for line in lines])
 
 
@@ -81,41 +83,45 @@ def _cost_line(report: EvalReport) -> str:
     return f"{cost.num_requests} requests in {duration(cost.seconds)}{speed}{memory}{share}"
 
 
-def runs_table(runs: Sequence[tuple[RunInfo, Sequence[Head], Sequence[EvalReport]]]) -> Table:
+def runs_table(views: Sequence[RunView]) -> Table:
     """Runs, newest first, with the last evaluation of each task."""
     table = _table("runs", "id", "project", "run", "state", "started", "last step", "last evaluations")
-    for info, heads, reports in runs:
-        last = {report.task: report for report in reports}
-        numbers = "\n".join(
-            f"{escape(task)}: {escape(leading(report)[0].metric)} {_value(leading(report)[0])}"
-            for task, report in last.items()
-        )
-        steps = [head.step for head in heads] + [report.progress.step for report in reports]
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created))
+    for view in views:
+        info = view.info
+        lines = [_last_evaluation(report, label) for report, label in newest_of_each(view.reports)]
+        lines += [_cell(unfinished_line(evaluation)) for evaluation in view.unfinished]
         table.add_row(
             str(info.id),
-            escape(info.project),
-            escape(info.name),
-            state_of(info),
-            started,
-            str(max(steps)) if steps else "–",
-            numbers,
+            _cell(info.project),
+            _cell(info.name),
+            with_attempt(view),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created)),
+            "–" if view.last_step is None else str(view.last_step),
+            "\n".join(lines),
         )
     return table
 
 
-def state_of(info: RunInfo) -> str:
-    """A run's state; one that has not written for long is not called running."""
-    silent = time.time() - info.heartbeat
-    if info.status == "running" and silent > ALIVE_S:
-        return f"silent for {duration(silent)}"
-    return info.status + (f", attempt {info.attempts}" if info.attempts > 1 else "")
+def _last_evaluation(report: EvalReport, label: str) -> str:
+    first = leading(report)[0]
+    which = f" ({label})" if label else ""
+    return f"{_cell(report.task + which)}: {_cell(first.metric)} {_value(first)}"
+
+
+def with_attempt(view: RunView) -> str:
+    """A run's state, and which attempt at it this is if it is not the first."""
+    return view.state + (f", attempt {view.info.attempts}" if view.info.attempts > 1 else "")
 
 
 def curve_table(reports: Sequence[EvalReport]) -> Table:
-    """The evaluations of one task as they follow each other: a row a step, a column a metric."""
+    """The evaluations of one task as they follow each other: a row a step, a column a metric.
+
+    A further column tells evaluations apart that differ in more than the step, if there are such.
+    """
     metrics = list(dict.fromkeys(_unit(e) for report in reports for e in leading(report)))
-    table = _table(reports[0].task, "step", "epoch", *metrics, "n", "of which", "took")
+    labels = row_labels(reports)
+    telling = ["of"] if any(labels.values()) else []
+    table = _table(reports[0].task, "step", "epoch", *telling, *map(_cell, metrics), "n", "of which", "took")
     for report in reports:
         known = {_unit(e): e for e in leading(report)}
         cells = [_value(known[name]) if name in known else "–" for name in metrics]
@@ -123,6 +129,7 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
         table.add_row(
             str(report.progress.step),
             f"{report.progress.epoch:.2f}",
+            *[_cell(labels[report.id]) for _ in telling],
             *cells,
             str(first.n),
             _states(first),
@@ -131,16 +138,46 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
     return table
 
 
-def heads_table(heads: Sequence[Head]) -> Table:
-    """The newest value of each series."""
-    table = _table("training", "series", "last value", "at step", "points")
-    for head in heads:
-        table.add_row(escape(head.key), number(head.value), str(head.step), f"{head.num_points:,}")
+def reasons(reports: Sequence[EvalReport]) -> list[str]:
+    """Why metrics of one task have no value, a line a reason with the steps at which it occurred."""
+    steps: dict[str, list[int]] = {}
+    for report in reports:
+        for estimate in leading(report):
+            if estimate.value is None and estimate.note:
+                text = shorten(f"{estimate.metric} has no value: {estimate.note}")
+                steps.setdefault(text, []).append(report.progress.step)
+    return [f"{text} (step {shorten(', '.join(map(str, found)), 60)})" for text, found in steps.items()]
+
+
+def slices_table(report: EvalReport, label: str = "") -> Table:
+    """One evaluation slice by slice: a row a slice, a column a metric."""
+    estimates = [e for e in report.estimates if e.slice or e in leading(report)]
+    metrics = list(dict.fromkeys(map(_unit, estimates)))
+    title = " · ".join(filter(None, (report.task, _where(report), label)))
+    table = _table(title, "slice", *map(_cell, metrics), "n", "of which")
+    for slice in dict.fromkeys(e.slice for e in estimates):
+        own = {_unit(e): e for e in estimates if e.slice == slice}
+        first = next(iter(own.values()))
+        cells = [_value(own[name]) if name in own else "–" for name in metrics]
+        table.add_row(_cell(slice, 60) or "all items", *cells, str(first.n), _states(first))
     return table
 
 
+def heads_table(heads: Sequence[Head], num_points: Mapping[str, int]) -> Table:
+    """The newest value of each series, and how many points it has that no later attempt superseded."""
+    table = _table("training", "series", "last value", "at step", "points")
+    for head in heads:
+        table.add_row(_cell(head.key), number(head.value), str(head.step), f"{num_points[head.key]:,}")
+    return table
+
+
+def _cell(text: str, limit: int = 200) -> str:
+    """A text of anybody's in a table: no markup, no control characters, not too long."""
+    return escape(shorten(text, limit))
+
+
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=escape(title), title_justify="left", header_style="bold", box=None, pad_edge=False)
+    table = Table(title=_cell(title), title_justify="left", header_style="bold", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

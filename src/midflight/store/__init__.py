@@ -8,9 +8,19 @@ from __future__ import annotations
 import os
 
 from midflight.errors import ConfigError
-from midflight.store.base import EvaluationHandle, Head, Overview, Points, RunInfo, Store
+from midflight.store.base import EvaluationHandle, Head, Overview, Points, RunInfo, Store, UnfinishedEvaluation
 
-__all__ = ["EvaluationHandle", "Head", "Overview", "Points", "RunInfo", "Store", "default_url", "open_store"]
+__all__ = [
+    "EvaluationHandle",
+    "Head",
+    "Overview",
+    "Points",
+    "RunInfo",
+    "Store",
+    "UnfinishedEvaluation",
+    "default_url",
+    "open_store",
+]
 
 DEFAULT = "sqlite:///midflight.db"
 

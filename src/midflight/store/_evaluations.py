@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sqlite3
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from midflight.records import EvalReport, Item, Output, Progress, Score
 from midflight.schema import report_from_json, report_to_json
 from midflight.store._database import Database
 from midflight.store._runs import attempts_of
-from midflight.store.base import EvaluationHandle
+from midflight.store.base import EvaluationHandle, UnfinishedEvaluation
 
 TEXT_LIMIT = 1 << 20
 """Characters of an output that are kept: what a model writes is bounded."""
@@ -132,24 +133,33 @@ class EvaluationTable:
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
         """Finished evaluations of a run that no later attempt superseded, by step."""
         with self.database.reading() as db:
-            began = dict(
-                db.execute(
-                    "SELECT attempt, min(step) FROM evaluation WHERE run = ? AND supersedes GROUP BY attempt", (run,)
-                ).fetchall()
-            )
-            limits: dict[int, float] = {}
-            limit = float("inf")
-            for attempt, told in attempts_of(db, run):
-                limits[attempt] = limit
-                limit = min(limit, told, began.get(attempt, limit))
+            limits = _superseded_from(db, run)
             rows = db.execute(
                 "SELECT attempt, step, report FROM evaluation WHERE run = ? AND report IS NOT NULL"
                 " AND (? IS NULL OR task = ?) ORDER BY step, task, attempt, started",
                 (run, task, task),
             ).fetchall()
-            found = [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
-        newest = {(report.progress.step, report.task, report.task_fingerprint): report for report in found}
-        return list(newest.values())
+        return [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
+
+    def unfinished(self, run: int) -> list[UnfinishedEvaluation]:
+        """Evaluations of a run without a result, that no later attempt superseded, by step."""
+        with self.database.reading() as db:
+            limits = _superseded_from(db, run)
+            rows = db.execute(
+                "SELECT attempt, id, task, step, status, (SELECT count(*) FROM item"
+                " WHERE item.task_fingerprint = evaluation.task_fingerprint) FROM evaluation"
+                " WHERE run = ? AND report IS NULL ORDER BY step, task, started",
+                (run,),
+            ).fetchall()
+        return [
+            UnfinishedEvaluation(task, step, status, self._num_answered(id), num_items)
+            for attempt, id, task, step, status, num_items in rows
+            if step < limits[attempt]
+        ]
+
+    def _num_answered(self, evaluation: str) -> int:
+        answered = (key for key, output in self.outputs(evaluation).items() if output.error is None)
+        return len({request.rsplit("/", 2)[0] for request in answered})
 
     def note_missing(self, run: int, attempt: int, task: str, progress: Progress, reason: str) -> None:
         """Says that an evaluation was due and did not take place."""
@@ -174,6 +184,21 @@ class EvaluationTable:
         with self.database.reading() as db:
             query = "SELECT sum(seconds) FROM evaluation WHERE run = ? AND id != ?"
             return float(db.execute(query, (run, without)).fetchone()[0] or 0.0)
+
+
+def _superseded_from(db: sqlite3.Connection, run: int) -> dict[int, float]:
+    """Attempts at a run, each with the step from which on its evaluations are superseded by later attempts."""
+    began = dict(
+        db.execute(
+            "SELECT attempt, min(step) FROM evaluation WHERE run = ? AND supersedes GROUP BY attempt", (run,)
+        ).fetchall()
+    )
+    limits: dict[int, float] = {}
+    limit = float("inf")
+    for attempt, told in attempts_of(db, run):
+        limits[attempt] = limit
+        limit = min(limit, told, began.get(attempt, limit))
+    return limits
 
 
 def _dump(record: Any) -> str:

@@ -13,7 +13,7 @@ from midflight.records import EvalReport, Item, Output, Progress, Score
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
-RunStatus: TypeAlias = Literal["running", "finished", "failed"]
+RunStatus: TypeAlias = Literal["running", "finished", "failed", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class RunInfo:
         id: Number in the store.
         project: The project.
         name: The name; not unique: the newest one is meant.
-        status: `running` until its process says otherwise; a killed one stays `running` with an old heartbeat.
+        status: `running` until its process says otherwise; a killed one stays `running`, see `midflight.show.state`.
         created: Seconds since the epoch (UTC).
         heartbeat: When its process last wrote.
         finished: When it ended; None while it runs.
@@ -132,6 +132,25 @@ class EvaluationHandle:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class UnfinishedEvaluation:
+    """An evaluation without a result.
+
+    Attributes:
+        task: The task's name.
+        step: Step of the weights.
+        status: `running` (or killed), `cancelled` by Ctrl-C, or `failed`.
+        num_answered: Items with an answer so far.
+        num_items: Items of the task.
+    """
+
+    task: str
+    step: int
+    status: str
+    num_answered: int
+    num_items: int
+
+
 class Store(Protocol):
     """Keeps runs, points, evaluations, outputs and scores. Many processes may write and read at once."""
 
@@ -207,6 +226,9 @@ class Store(Protocol):
     def add_items(self, task_fingerprint: str, items: Iterable[Item]) -> None:
         """Keeps items, once a fingerprint."""
 
+    def items(self, task_fingerprint: str) -> dict[str, Item]:
+        """Items by id."""
+
     def add_outputs(self, evaluation: str, outputs: Sequence[Output]) -> None:
         """Keeps outputs as they come; durable when it returns."""
 
@@ -223,7 +245,13 @@ class Store(Protocol):
         """Scores of a metric, sorted by item id."""
 
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
-        """Finished evaluations of a run that no later attempt superseded, by step."""
+        """Finished evaluations of a run that no later attempt superseded, by step.
+
+        Each identity is there: other weights, seeds, engines or versions of a task at one step stand beside each other.
+        """
+
+    def unfinished(self, run: int) -> list[UnfinishedEvaluation]:
+        """Evaluations of a run without a result, that no later attempt superseded, by step."""
 
     def note_missing(self, run: int, attempt: int, task: str, progress: Progress, reason: str) -> None:
         """Says that an evaluation was due and did not take place."""
