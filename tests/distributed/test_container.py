@@ -120,6 +120,7 @@ class Colour(enum.IntEnum):
         np.ma.array([1.0], mask=[True]),
         torch.zeros(2).to_sparse(),
         torch.zeros(2, device="meta"),
+        torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
         1j,
         int,
     ],

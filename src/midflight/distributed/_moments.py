@@ -9,22 +9,20 @@ algorithm 3.2; squares are split by Veltkamp and Dekker).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Indices: TypeAlias = np.ndarray[Any, np.dtype[np.intp]]
 
 _BITS = 1074
 """The smallest positive float64 is 2 to the minus this."""
 
 _BLOCK = 1 << 15
 """Values that are summed at a time: they stay in the processor's cache."""
-
-_FEW = 32
-"""Up to so many values, integers one by one are faster than arrays."""
 
 
 @dataclass(slots=True)
@@ -50,8 +48,12 @@ class Moments:
     def add(self, other: Moments) -> None:
         """Takes the values of another set in."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.finite += other.finite
+        self.nan += other.nan
+        self.plus_inf += other.plus_inf
+        self.minus_inf += other.minus_inf
+        self.total += other.total
+        self.squares += other.squares
 
     @property
     def count(self) -> int:
@@ -94,42 +96,56 @@ class Moments:
 
 
 _COUNTS = ("finite", "nan", "plus_inf", "minus_inf")
-_SUMS = (*_COUNTS, "total", "squares")
 
 
-def moments(values: Array) -> Moments:
-    """The moments of a one-dimensional array."""
-    found = Moments()
+def moments(arrays: Sequence[Array]) -> list[Moments]:
+    """The moments of each of several one-dimensional arrays, summed together: keys are many and their arrays short."""
+    found = [Moments() for _ in arrays]
+    values = np.concatenate(arrays) + 0.0  # −0 becomes 0: which of the two is the extreme would depend on the order
+    owner = np.repeat(np.arange(len(arrays)), [len(array) for array in arrays])
     for start in range(0, len(values), _BLOCK):
-        found.add(_of_block(values[start : start + _BLOCK] + 0.0))  # −0 becomes 0: else the order decided on extremes
+        block = slice(start, start + _BLOCK)
+        _add_block(found, values[block], owner[block])
     return found
 
 
-def _of_block(values: Array) -> Moments:
-    finite = values[np.isfinite(values)]
-    lost = len(values) - len(finite)
-    plus, minus = (int((values == sign * math.inf).sum()) if lost else 0 for sign in (1, -1))
-    found = Moments(len(finite), lost - plus - minus, plus, minus)
-    if len(finite):
-        found.low, found.high = float(finite.min()), float(finite.max())
-        found.total, found.squares = _sums(finite)
-    return found
+def _add_block(found: list[Moments], values: Array, owner: Indices) -> None:
+    finite = np.isfinite(values)
+    if not finite.all():
+        for index, value in zip(owner[~finite].tolist(), values[~finite].tolist(), strict=True):
+            found[index].nan += math.isnan(value)
+            found[index].plus_inf += value == math.inf
+            found[index].minus_inf += value == -math.inf
+        values, owner = values[finite], owner[finite]
+    if not len(values):
+        return
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))  # `owner` ascends
+    counts = np.diff(starts, append=len(values))
+    totals, squares = _sums(values, np.repeat(np.arange(len(starts)), counts), len(starts))
+    columns = (counts, np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts))
+    rows = zip(*(column.tolist() for column in columns), totals, squares, strict=True)
+    for index, (count, low, high, total, square) in zip(owner[starts].tolist(), rows, strict=True):
+        found[index].add(Moments(count, 0, 0, 0, low, high, total, square))
 
 
-def _sums(values: Array) -> tuple[int, int]:
-    """Sum and sum of squares of finite values, exactly."""
+def _sums(values: Array, owner: Indices, owners: int) -> tuple[list[int], list[int]]:
+    """Sums of finite values and of their squares, for each owner, exactly."""
     size = np.abs(values)
-    if len(values) <= _FEW:
-        alone = np.ones(len(values), dtype=bool)
-    else:  # the squares of these, or the low parts of them, are no float64
-        alone = (size > 2.0**500) | ((size < 2.0**-400) & (size > 0))
-    integers = [_integer(value) for value in values[alone].tolist()]
-    many = values[~alone]
+    alone = (size > 2.0**500) | ((size < 2.0**-400) & (size > 0))  # squares of these, or parts of them, are no float64
+    many, owner_of_many = (values, owner) if not alone.any() else (values[~alone], owner[~alone])
     high = _upper(many, 26)
     low = many - high  # high + low = value, each of at most 26 bits: the products below are exact
-    products = np.concatenate([high * high, 2 * high * low, low * low]) if low.any() else high * high
-    total = sum(integers) + _exact_sum(many)
-    return total, sum(n * n for n in integers) + (_exact_sum(products) << _BITS)
+    products, owner_of_products = high * high, owner_of_many
+    if low.any():
+        products = np.concatenate([products, 2 * high * low, low * low])
+        owner_of_products = np.tile(owner_of_many, 3)
+    totals = _exact_sums(many, owner_of_many, owners)
+    squares = [total << _BITS for total in _exact_sums(products, owner_of_products, owners)]
+    for index, value in zip(owner[alone].tolist(), values[alone].tolist(), strict=True):
+        integer = _integer(value)
+        totals[index] += integer
+        squares[index] += integer * integer
+    return totals, squares
 
 
 def _upper(values: Array, bits: int) -> Array:
@@ -139,17 +155,21 @@ def _upper(values: Array, bits: int) -> Array:
     return rounded
 
 
-def _exact_sum(values: Array) -> int:
-    """The sum in units of 2⁻¹⁰⁷⁴, without any error."""
-    total = 0
+def _exact_sums(values: Array, owner: Indices, owners: int) -> list[int]:
+    """The sum of each owner's values in units of 2⁻¹⁰⁷⁴, without any error."""
+    totals = [0] * owners
+    most = int(np.bincount(owner, minlength=1).max())
     while len(values):
         _, exponent = math.frexp(float(np.abs(values).max()))
-        grid = math.ldexp(1.0, exponent + len(values).bit_length())
+        grid = math.ldexp(1.0, exponent + most.bit_length())
         multiples = (values + grid) - grid
-        total += _integer(float(multiples.sum()))  # all partial sums are representable, in whatever order
+        sums = np.bincount(owner, multiples, owners)  # exact: all partial sums are representable, in whatever order
+        totals = [total + _integer(each) for total, each in zip(totals, sums.tolist(), strict=True)]
         values = values - multiples
-        values = values[values != 0]
-    return total
+        left = values != 0
+        if not left.all():
+            values, owner = values[left], owner[left]
+    return totals
 
 
 def _integer(value: float) -> int:
@@ -161,7 +181,7 @@ def _ratio(numerator: int, denominator: int) -> float:
     try:
         return numerator / denominator  # Python rounds this correctly, whatever the size
     except OverflowError:
-        return math.copysign(math.inf, numerator)
+        return math.inf if numerator > 0 else -math.inf
 
 
 def to_columns(by_key: Mapping[str, Moments]) -> dict[str, list[Any]]:

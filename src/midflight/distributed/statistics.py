@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class StatsTracker:
     def __init__(self) -> None:
         self._prefix = ""
         self._folded: dict[str, Moments] = {}
-        self._pending: dict[str, list[tuple[Any, Any]]] = {}  # values and masks, as they came
+        self._pending: dict[str, list[Array | _OnDevice]] = {}
         self._waiting: dict[str, int] = {}  # how many values are pending
 
     def scope(self, name: str) -> StatsTracker:
@@ -85,17 +85,13 @@ class StatsTracker:
             MetricError: If values are no real numbers, or a mask is not boolean or of another shape. Nothing is
                 recorded then.
         """
-        copied = None if mask is None else _copy("the mask", mask)
-        kept = {}
-        for key, value in values.items():
-            kept[f"{self._prefix}{key}"] = pair = (_copy(repr(key), value), copied)
-            if copied is not None:
-                _check_mask(key, *pair)
-        for key, pair in kept.items():
-            self._pending.setdefault(key, []).append(pair)
-            self._waiting[key] = self._waiting.get(key, 0) + math.prod(pair[0].shape)
+        under = None if mask is None else _real("the mask", mask)
+        kept = {f"{self._prefix}{key}": _kept(key, _real(repr(key), value), under) for key, value in values.items()}
+        for key, each in kept.items():
+            self._pending.setdefault(key, []).append(each)
+            self._waiting[key] = self._waiting.get(key, 0) + each.size
             if self._waiting[key] > _PENDING:
-                self._fold(key)
+                self._fold([key])
 
     def export(self, over: Hierarchy | Any = None, *, reset: bool = True) -> dict[str, Summary]:
         """The summary of each key over all ranks, in the order of the keys, on every rank.
@@ -111,8 +107,7 @@ class StatsTracker:
             CollectiveError: If a rank died or did not come within the time limit; nothing is forgotten then.
         """
         hierarchy = over if isinstance(over, Hierarchy) else Hierarchy.flat(over)
-        for key in [key for key in self._pending if key.startswith(self._prefix)]:
-            self._fold(key)
+        self._fold([key for key in self._pending if key.startswith(self._prefix)])
         mine = {key: found for key, found in self._folded.items() if key.startswith(self._prefix)}
         merged = from_columns(hierarchy.reduce(to_columns(mine), _merge))
         if reset:
@@ -120,11 +115,16 @@ class StatsTracker:
                 del self._folded[key]
         return {key: _summary(merged[key]) for key in sorted(merged)}
 
-    def _fold(self, key: str) -> None:
-        """Sums what is pending under a key."""
-        self._waiting.pop(key, None)
-        arrays = [_on_host(values, mask) for values, mask in self._pending.pop(key)]
-        self._folded.setdefault(key, Moments()).add(moments(np.concatenate(arrays)))
+    def _fold(self, keys: Sequence[str]) -> None:
+        """Sums what is pending under some keys."""
+        pending = [(key, each) for key in keys for each in self._pending.pop(key)]
+        for key in keys:
+            del self._waiting[key]
+        found = (
+            moments([each.array() if isinstance(each, _OnDevice) else each for _, each in pending]) if pending else []
+        )
+        for (key, _), each in zip(pending, found, strict=True):
+            self._folded.setdefault(key, Moments()).add(each)
 
 
 def _merge(parts: list[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
@@ -139,15 +139,28 @@ def _summary(of: Moments) -> Summary:
     return Summary(of.count, of.sum(), of.mean(), of.variance(), of.min(), of.max(), of.nan, of.plus_inf, of.minus_inf)
 
 
-def _copy(what: str, values: Any) -> Any:
-    """A copy of real numbers or booleans, where they are."""
+@dataclass(frozen=True, slots=True)
+class _OnDevice:
+    """Copies of values and mask that have not come to the host yet."""
+
+    values: Any
+    mask: Any
+    size: int
+
+    def array(self) -> Array:
+        return _selected(*(each if each is None else _host(each) for each in (self.values, self.mask)))
+
+
+def _real(what: str, values: Any) -> Any:
+    """Real numbers or booleans: an array if they are on the host, else a copy of the tensor."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         if values.is_complex():
             raise MetricError(f"{what} holds no real numbers", got=values.dtype)
-        return values.detach().clone()
+        values = values.detach()
+        return values.clone() if values.is_cuda else _host(values)
     try:
-        array = np.array(values)
+        array = np.asarray(values)
     except ValueError as error:
         raise MetricError(f"{what} is no array", got=str(error)) from None
     if array.dtype.kind not in "biuf":
@@ -155,22 +168,28 @@ def _copy(what: str, values: Any) -> Any:
     return array
 
 
-def _check_mask(key: str, values: Any, mask: Any) -> None:
-    if str(mask.dtype) not in ("bool", "torch.bool") or tuple(mask.shape) != tuple(values.shape):
+def _host(values: Any) -> Any:
+    """A tensor as an array; numpy has no bfloat16, and a mask stays a mask."""
+    if isinstance(values, np.ndarray):
+        return values
+    values = values.cpu()
+    return (values if str(values.dtype) == "torch.bool" else values.double()).numpy()
+
+
+def _kept(key: str, values: Any, mask: Any) -> Array | _OnDevice:
+    """A copy of the values under the mask, where they are."""
+    if mask is not None and (str(mask.dtype) not in ("bool", "torch.bool") or mask.shape != values.shape):
         raise MetricError(
             f"the mask for {key!r} does not fit",
             got=f"{mask.dtype} of shape {tuple(mask.shape)}",
             allowed=f"booleans of shape {tuple(values.shape)}",
         )
+    if isinstance(values, np.ndarray) and (mask is None or isinstance(mask, np.ndarray)):
+        return _selected(values, mask)
+    values, mask = (each.copy() if isinstance(each, np.ndarray) else each for each in (values, mask))
+    return _OnDevice(values, mask, math.prod(values.shape))
 
 
-def _on_host(values: Any, mask: Any) -> Array:
-    """The values under the mask, in one dimension."""
-    if not isinstance(values, np.ndarray):
-        values = values.cpu().double().numpy()
-    if mask is None:
-        selected = values.reshape(-1)
-    else:
-        selected = values[mask if isinstance(mask, np.ndarray) else mask.cpu().numpy()]
-    as_float64: Array = selected.astype(np.float64, copy=False)
-    return as_float64
+def _selected(values: Any, mask: Any) -> Array:
+    """A copy of the values under the mask, in one dimension."""
+    return np.array(values.reshape(-1) if mask is None else values[mask], dtype=np.float64)
