@@ -36,9 +36,8 @@ def gather_on_rank(rank, ranks_per_node, nodes_per_group):
         (2, 1, 1, [2, 2]),
         (3, 2, 1, [2, 1, 2]),
         (4, 1, 2, [2, 1, 2, 1]),
-        (8, 2, 2, [2, 1, 1, 1, 2, 1, 1, 1]),
+        (3, 1, 100, [2, 1, 1]),
         (8, 2, 3, [2, 1, 1, 1, 1, 1, 2, 1]),
-        (8, 1, 100, [2, 1, 1, 1, 1, 1, 1, 1]),
     ],
 )
 def test_the_layout_does_not_matter(size, ranks_per_node, nodes_per_group, levels):
@@ -107,5 +106,5 @@ def lose_a_rank(rank, lost, end):
 
 @pytest.mark.parametrize(("lost", "end"), [(0, die), (2, die), (3, die), (2, stop)])
 def test_a_lost_rank_is_an_error_within_the_limit(lost, end):
-    results = run_ranks(lose_a_rank, 4, lost, end, group_limit_s=2, lost=(lost,))
+    results = run_ranks(lose_a_rank, 4, lost, end, group_limit_s=4, lost=(lost,))
     assert results == [None if rank == lost else "told" for rank in range(4)]

@@ -16,7 +16,7 @@ def broadcast_tensor_container(data: Any, src_rank: int = 0, group: Any = None) 
     dense tensors of any dtype and shape, numpy arrays and numpy scalars. Each tensor arrives with memory of its own on
     the kind of device that it left, CUDA tensors on the receiver's current device (on the CPU where there is none). Two
     references to one object arrive as two objects. A `Parameter` arrives as a tensor. The sender needs memory for a
-    copy of all tensors, and so do receivers until the call returns.
+    copy of all tensors, and so do receivers until the call returns; for gigabytes of weights, broadcast each tensor.
 
     Args:
         data: What to send; ignored on all ranks but the source.
