@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from midflight import engines, environ
+    from midflight.distributed import broadcast_tensor_container
     from midflight.evaluator import Evaluator, EvaluatorConfig
     from midflight.metrics import BaseMetric
     from midflight.pipeline import evaluate_lm, evaluate_rw
@@ -36,6 +37,7 @@ _HOMES = {
     "EvaluatorConfig": "midflight.evaluator",
     "Run": "midflight.run",
     "Task": "midflight.tasks",
+    "broadcast_tensor_container": "midflight.distributed",
     "evaluate_lm": "midflight.pipeline",
     "evaluate_rw": "midflight.pipeline",
     "load_task": "midflight.tasks",
@@ -57,6 +59,7 @@ __all__ = [  # noqa: RUF022 - what a newcomer needs first comes first
     "evaluate_rw",
     "EvalReport",
     "open_store",
+    "broadcast_tensor_container",
 ]
 
 

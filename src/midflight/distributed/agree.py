@@ -11,19 +11,27 @@ from midflight.environ import process_group
 def agreement(group: Any = None) -> Callable[[list[float]], list[float]] | None:
     """A collective call that gives every rank the numbers of rank 0; None where there is one rank only.
 
+    The call raises CollectiveError if a rank died, or did not come within the process group's time limit.
+
     Args:
         group: A process group; None = the default one.
+
+    Raises:
+        ConfigError: If this rank is not in the group.
     """
     dist = process_group()
     if dist is None or dist.get_world_size(group) == 1:
         return None
+    from midflight.distributed._peers import Peers, spoken
+
+    peers = Peers(group)
 
     def agree(values: list[float]) -> list[float]:
         import torch
 
-        device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend(group) == "nccl" else "cpu"
-        tensor = torch.tensor(values, dtype=torch.float64, device=device)
-        dist.broadcast(tensor, src=0 if group is None else dist.get_global_rank(group, 0), group=group)
+        tensor = torch.tensor(values, dtype=torch.float64, device=peers.device)
+        with spoken("a broadcast"):
+            dist.broadcast(tensor, src=peers.members[0], group=group)
         agreed: list[float] = tensor.tolist()
         return agreed
 

@@ -1,0 +1,110 @@
+"""Gather and reduce over levels of real ranks: the same whatever the layout, and an error of one is an error of all."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ranks import count_collectives, die, random_container, run_ranks, same, stop
+
+from midflight.distributed import CollectiveError, ContainerError, Hierarchy
+from midflight.errors import ConfigError
+
+
+def contribution(rank, world):
+    """Uneven: some ranks have nothing, one has more than a first message holds."""
+    if rank % 3 == 1:
+        return None
+    return [random_container(seed) for seed in range(rank)] + [torch.full((rank * 5_000,), rank)]
+
+
+def gather_on_rank(rank, ranks_per_node, nodes_per_group):
+    import torch.distributed as dist
+
+    world = dist.get_world_size()
+    hierarchy = Hierarchy.of_nodes(nodes_per_group, node=rank // ranks_per_node)
+    expected = [contribution(other, world) for other in range(world)]
+    for over in (hierarchy, Hierarchy.flat()):
+        gathered = over.gather(contribution(rank, world))
+        assert same(gathered, expected) if rank == 0 else gathered is None
+        assert over.reduce([rank], lambda parts: sorted(x for part in parts for x in part)) == list(range(world))
+    return len(hierarchy.levels)
+
+
+@pytest.mark.parametrize(
+    ("size", "ranks_per_node", "nodes_per_group", "levels"),
+    [
+        (2, 1, 1, [2, 2]),
+        (3, 2, 1, [2, 1, 2]),
+        (4, 1, 2, [2, 1, 2, 1]),
+        (3, 1, 100, [2, 1, 1]),
+        (8, 2, 3, [2, 1, 1, 1, 1, 1, 2, 1]),
+    ],
+)
+def test_the_layout_does_not_matter(size, ranks_per_node, nodes_per_group, levels):
+    assert run_ranks(gather_on_rank, size, ranks_per_node, nodes_per_group) == levels
+
+
+def items_on_rank(rank):
+    import torch.distributed as dist
+
+    world = dist.get_world_size()
+    hierarchy = Hierarchy.of_nodes(1, node=(world - 1 - rank) // 2)  # nodes against the order of ranks
+    records = {f"{i:02}": {"score": i / 7, "logprobs": torch.arange(i)} for i in range(20)}
+    names = list(records)
+    dealt = [{name: records[name] for name in (names + names[:world])[other::world]} for other in range(world)]
+    dealt[2] = {}
+    found = hierarchy.gather_items(dealt[rank])
+    if rank == 0:
+        done = sorted({name for part in dealt for name in part})
+        assert same(found, {name: records[name] for name in done})
+    # a record that cannot travel, one that contradicts another, an id that is none: on every rank
+    for wrong in ({"x": object()}, {"same": rank}, {3: 1}):
+        mine = wrong if rank in (0, 3) else {}
+        with pytest.raises(ContainerError, match=r"rank (0|3)"):
+            hierarchy.gather_items(mine)
+    with pytest.raises(ContainerError, match="cannot be merged.*ZeroDivisionError"):
+        hierarchy.reduce(1, lambda parts: 1 / 0)
+    with pytest.raises(ConfigError, match="ranks differ in local_eval_nodes"):
+        Hierarchy.of_nodes(1 + rank, node=0)
+    assert hierarchy.gather(rank) == (list(range(world)) if rank == 0 else None)
+    calls = [
+        count_collectives(lambda n=n: hierarchy.gather_items({f"{rank}-{i}": i for i in range(n)})) for n in (0, 200)
+    ]
+    return calls[0] == calls[1] <= 4
+
+
+def test_items_count_once_and_errors_are_shared():
+    assert run_ranks(items_on_rank, 5) == [True] * 5
+
+
+def limit_on_rank(rank):
+    return str(Hierarchy.of_nodes(1, node=rank).levels[0].group.get_group_store().timeout)
+
+
+def test_groups_inherit_the_time_limit():
+    assert run_ranks(limit_on_rank, 2, group_limit_s=17) == ["0:00:17"] * 2
+
+
+def test_one_process_gathers_from_itself():
+    for alone in (Hierarchy.of_nodes(4), Hierarchy.flat()):
+        assert alone.gather(1) == [1]
+        assert alone.gather_items({"b": 1, "a": 2}) == {"a": 2, "b": 1}
+        assert alone.reduce(1, sum) == 1
+    for wrong in (0, -1, 1.5, True, None):
+        with pytest.raises(ConfigError, match="local_eval_nodes"):
+            Hierarchy.of_nodes(wrong)
+
+
+def lose_a_rank(rank, lost, end):
+    hierarchy = Hierarchy.of_nodes(1, node=rank // 2)
+    if rank == lost:
+        end()
+    with pytest.raises(CollectiveError, match="a rank died or came later than"):
+        hierarchy.gather(list(range(rank)))
+    return "told"
+
+
+@pytest.mark.parametrize(("lost", "end"), [(0, die), (2, die), (3, die), (2, stop)])
+def test_a_lost_rank_is_an_error_within_the_limit(lost, end):
+    results = run_ranks(lose_a_rank, 4, lost, end, group_limit_s=4, lost=(lost,))
+    assert results == [None if rank == lost else "told" for rank in range(4)]
