@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -67,6 +67,7 @@ def test_attributes_added_changed_and_removed_come_back_by_identity(guard):
     model = torch.nn.Module()
     model.rope_deltas, model.steps, model.gone = (kept := object()), 3, (gone := [1, [2]])
     model.cache, model.log, model.last = OrderedDict(a=1, b=2), {1, 2}, deque([1, 2], maxlen=2)
+    model.counts, model.lists = (counts := Counter("aab")), (lists := defaultdict(list, a=[1]))
     cache, log, last, names = model.cache, model.log, model.last, list(vars(model))
     with guard(model):
         model.rope_deltas, model.added = None, 1
@@ -76,10 +77,11 @@ def test_attributes_added_changed_and_removed_come_back_by_identity(guard):
         model.cache = {}
         del cache["a"]
         cache["a"] = 1
-        log.add(3), last.append(3)
+        log.add(3), last.append(3), counts.update("ab"), lists["b"].append(2)
     assert list(vars(model)) == names
     assert (model.rope_deltas, model.steps, model.gone, model.cache, model.log) == (kept, 3, gone, cache, log)
     assert model.cache is cache
+    assert (counts, lists, lists.default_factory) == (Counter("aab"), {"a": [1]}, list)
     assert (gone, list(cache), log, list(last)) == ([1, [2]], ["a", "b"], {1, 2}, [1, 2])
 
 

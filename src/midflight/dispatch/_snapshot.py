@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from contextlib import ExitStack
 from typing import Any
@@ -23,28 +22,48 @@ def remember(stack: ExitStack, module: Any) -> None:
         stack: Puts everything back when it is left.
         module: A torch module.
     """
-    seen: set[int] = set()
+    memory = _Memory(stack)
     for inner in module.modules():
-        # a scripted module keeps its flag outside its attributes
-        stack.callback(_set_training, inner, inner.training)
+        memory.modes.append((inner, inner.training))  # a scripted module keeps its flag outside its attributes
         if not type(inner).__module__.startswith(_DISTRIBUTED):
-            attributes = vars(inner)
-            _remember_container(stack, attributes, seen, skip="_parameters")
+            memory.hold_container(vars(inner), skip="_parameters")
 
 
-def _set_training(module: Any, training: bool) -> None:
-    module.training = training
+class _Memory:
+    """What was seen, and how it was."""
 
+    def __init__(self, stack: ExitStack) -> None:
+        self.modes: list[tuple[Any, bool]] = []
+        self._stack, self._seen = stack, set[int]()
+        self._containers: list[tuple[Any, list[Any]]] = []
+        stack.callback(self._put_back)
 
-def _remember(stack: ExitStack, name: object, value: Any, seen: set[int]) -> None:
-    if isinstance(value, torch.Tensor):
-        if id(value) not in seen:
-            seen.add(id(value))
-            _remember_tensor(stack, value)
-    elif isinstance(value, dict | list | set | deque | tuple):
-        _remember_container(stack, value, seen)
-    elif _is_config(name, value):
-        _remember_container(stack, vars(value), seen)
+    def hold_container(self, container: Any, skip: str | None = None) -> None:
+        if id(container) in self._seen:
+            return
+        self._seen.add(id(container))
+        if not isinstance(container, tuple):
+            self._containers.append((container, _content(container)))
+        pairs = container.items() if isinstance(container, dict) else (("", value) for value in container)
+        for name, value in pairs:
+            if name != skip:
+                self._hold(name, value)
+
+    def _hold(self, name: object, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            if id(value) not in self._seen:
+                self._seen.add(id(value))
+                _hold_tensor(self._stack, value)
+        elif isinstance(value, dict | list | set | deque | tuple):
+            self.hold_container(value)
+        elif _is_config(name, value):
+            self.hold_container(vars(value))
+
+    def _put_back(self) -> None:
+        for module, training in self.modes:
+            module.training = training
+        for container, before in self._containers:
+            _put_back(container, before)
 
 
 def _is_config(name: object, value: Any) -> bool:
@@ -54,35 +73,27 @@ def _is_config(name: object, value: Any) -> bool:
     return str(name).endswith("config") or type(value).__name__.endswith("Config")
 
 
-def _remember_container(stack: ExitStack, container: Any, seen: set[int], skip: str | None = None) -> None:
-    if id(container) in seen:
-        return
-    seen.add(id(container))
-    if not isinstance(container, tuple):
-        stack.callback(_put_back, container, copy.copy(container))
-    pairs = list(container.items()) if isinstance(container, dict) else [("", value) for value in container]
-    for name, value in pairs:
-        if name != skip:
-            _remember(stack, name, value, seen)
-
-
-def _put_back(container: Any, before: Any) -> None:
-    now, then = _content(container), _content(before)
-    if len(now) == len(then) and all(a is b for a, b in zip(now, then, strict=True)):
+def _put_back(container: Any, before: list[Any]) -> None:
+    now = _content(container)
+    if len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True)):
         return
     container.clear()
-    if isinstance(container, dict | set):
+    if isinstance(container, dict):
+        half = len(before) // 2
+        for key, value in zip(before[:half], before[half:], strict=True):
+            container[key] = value
+    elif isinstance(container, set):
         container.update(before)
     else:
         container.extend(before)
 
 
 def _content(container: Any) -> list[Any]:
-    """Keys and values of a dict, in order: the order of submodules is part of a module."""
+    """Items in order; of a dict its keys, then its values: the order of submodules is part of a module."""
     return [*container, *container.values()] if isinstance(container, dict) else list(container)
 
 
-def _remember_tensor(stack: ExitStack, tensor: torch.Tensor) -> None:
+def _hold_tensor(stack: ExitStack, tensor: torch.Tensor) -> None:
     ours = not (isinstance(tensor, torch.nn.Parameter) or tensor.requires_grad or tensor.is_inference())
     if ours and tensor.device.type != "meta" and not isinstance(tensor._base, torch.nn.Parameter):
         place = tensor.data
