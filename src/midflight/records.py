@@ -120,6 +120,7 @@ class Output:
         entropy: Mean entropy of the next-token distribution (temperature 1) over the generated tokens, in nats.
         num_tokens: Tokens generated or scored.
         num_prompt_tokens: Tokens of the context.
+        unscored_bytes: Bytes (UTF-8) of the continuation that have no log-probability: those of a server's first token.
         finish: `stop` = the model ended it, `length` = it was cut at `max_tokens`.
         error: Why there is no answer; None = there is one.
     """
@@ -132,6 +133,7 @@ class Output:
     entropy: float | None = None
     num_tokens: int = 0
     num_prompt_tokens: int = 0
+    unscored_bytes: int = 0
     finish: Literal["stop", "length"] = "stop"
     error: str | None = None
 

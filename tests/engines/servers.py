@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answer = tuple[int, dict[str, str], bytes]
+Answer = tuple[int, dict[str, str], bytes | Iterable[bytes]]
+"""Status, headers and body; a body in parts needs a `content-length` among the headers."""
 
 
 def ok(body: Any) -> Answer:
@@ -34,6 +35,16 @@ def chat(text: str, finish: str = "stop") -> Answer:
 def error(status: int, message: str = "scripted", **headers: str) -> Answer:
     body = json.dumps({"error": {"message": message, "type": "x", "code": status}}).encode()
     return status, {"content-type": "application/json", **headers}, body
+
+
+def trickle(released: threading.Event) -> Answer:
+    """An answer that goes on for ever, a byte at a time."""
+
+    def parts() -> Iterator[bytes]:
+        while not released.wait(0.02):
+            yield b" "
+
+    return 200, {"content-type": "application/json", "content-length": "1000000"}, parts()
 
 
 class Server:
@@ -74,10 +85,12 @@ class Server:
                 status, headers, body = answer
                 try:
                     self.send_response(status)
-                    for name, value in {"content-length": str(len(body)), **headers}.items():
+                    length = {"content-length": str(len(body))} if isinstance(body, bytes) else {}
+                    for name, value in {**length, **headers}.items():
                         self.send_header(name, value)
                     self.end_headers()
-                    self.wfile.write(body)
+                    for part in [body] if isinstance(body, bytes) else body:
+                        self.wfile.write(part)
                 except OSError:
                     pass  # the client has gone
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import threading
 import urllib.request
 
 import pytest
-from servers import Server, chat, echoing, error, ok
+from servers import Server, chat, echoing, error, ok, trickle
 
 from midflight.engines import HF, OpenAI
 from midflight.engines._openai_logprobs import EchoError, score_echo
@@ -132,6 +133,29 @@ def test_a_server_that_hangs_costs_one_time_limit():
     assert [o.error for o in outputs] == [None, "timed out", None]
 
 
+def test_a_server_that_trickles_bytes_for_ever_costs_one_time_limit():
+    """The SDK's own limit begins anew with every byte."""
+    released = threading.Event()
+    with Server(lambda path, body: trickle(released) if body.get("seed") != 0 else chat("4")).running() as server:
+        try:
+            outputs = run(server, asked(3), timeout_s=0.5)
+            capabilities = engine(server, timeout_s=0.2).capabilities
+        finally:
+            released.set()
+    assert [o.error for o in outputs] == [None, "timed out", "timed out"]
+    assert capabilities == {"generate"}
+
+
+def test_from_within_an_event_loop():
+    """In a notebook, say."""
+
+    async def cell() -> list[str]:
+        return [o.text for o in OpenAI(server.url).run(asked(1))]
+
+    with Server(lambda path, body: chat("4")).running() as server:
+        assert asyncio.run(cell()) == ["4"]
+
+
 def test_a_server_that_dies_ends_the_run_and_keeps_what_was_answered():
     def respond(path, body):
         return chat("4") if body["seed"] < 5 else error(500, "CUDA error")
@@ -186,6 +210,15 @@ def test_leaving_early_stops_the_requests():
     ("options", "message"),
     [
         ({"url": "ftp://x"}, "url of an OpenAI-compatible server; got 'ftp://x'"),
+        ({"url": "http://x:99999"}, "url of an OpenAI-compatible server: Port out of range"),
+        ({"url": "http://x:abc/v1"}, "url of an OpenAI-compatible server: Port could not be cast"),
+        ({"url": "http://x:0"}, "url of an OpenAI-compatible server; got 'http://x:0'"),
+        ({"url": "http://[::1"}, "url of an OpenAI-compatible server: Invalid IPv6 URL"),
+        ({"url": "http:///v1"}, "url of an OpenAI-compatible server; got"),
+        ({"url": "http://a b"}, "url of an OpenAI-compatible server; got"),
+        ({"url": "http://a\n"}, "url of an OpenAI-compatible server; got"),
+        ({"url": "http://x", "retries": -1}, "retries; got -1"),
+        ({"url": "http://x", "timeout_s": float("nan")}, "timeout_s; got nan"),
         ({"url": "http://x", "concurrency": 0}, "concurrency; got 0"),
         ({"url": "http://x", "timeout_s": -1}, "timeout_s; got -1"),
     ],
@@ -217,6 +250,8 @@ class TestLogLikelihood:
             assert (output.greedy, output.num_tokens) == (local[request.id].greedy, local[request.id].num_tokens)
         # without a context the first token has nothing to follow, and is not counted
         assert outputs[3].num_tokens == local["3/0/0"].num_tokens - 1
+        first = word_tokenizer.decode(word_tokenizer.encode("the Work")[:1])
+        assert [o.unscored_bytes for o in outputs] == [0, 0, 0, len(first)]
 
     def test_a_server_that_ignores_echo_is_found_out(self):
         """llama.cpp's own server takes `echo`, and returns the log-probability of the token that it generated."""
@@ -247,12 +282,15 @@ class TestLogLikelihood:
         assert score_echo(self.answer(tokens, values), "abc ", "de").logprob == -3.0  # the space belongs to it
         assert score_echo(self.answer(tokens, values), "ab", "c de").logprob == -3.0
         assert score_echo(self.answer(tokens, values), "abc d", "e").logprob == -2.0  # a token over the border
-        assert score_echo(self.answer(tokens, values), "", "abc de").num_tokens == 2
+        found = score_echo(self.answer(tokens, values), "", "abc de")
+        assert (found.num_tokens, found.unscored_bytes) == (2, 2)
+        umlaut = score_echo(self.answer(["äö", "c"], [None, -1.0]), "", "äöc")
+        assert (umlaut.logprob, umlaut.unscored_bytes) == (-1.0, 4)
 
     def test_a_bos_token_before_the_prompt(self):
         answer = self.answer(["<s>", "ab", "cd", "X"], [None, -1.0, -2.0, -4.0], offsets=[-1, -1, -1, -1])
         found = score_echo(answer, "", "abcd")
-        assert (found.logprob, found.num_tokens) == (-3.0, 2)
+        assert (found.logprob, found.num_tokens, found.unscored_bytes) == (-3.0, 2, 0)
 
     @pytest.mark.parametrize(
         ("tokens", "values"),

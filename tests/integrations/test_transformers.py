@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import Dataset
-from transformers import LlamaConfig, LlamaForSequenceClassification, Trainer, TrainingArguments
+from transformers import LlamaConfig, LlamaForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
 import midflight as mf
 from conftest import tiny_llama
@@ -178,6 +178,88 @@ class TestTrainer:
         )
         with pytest.raises(ConfigError, match="the trainer has no processing_class"):
             trainer.train()
+
+    def test_a_second_training_is_a_run_of_its_own(self, word_tokenizer):
+        trainer = self.train(word_tokenizer, callback())
+        first = mf.open_store().reports(1, "sums")[-1].weights
+        trainer.train()
+        store = mf.open_store()
+        assert sorted((r.id, r.status) for r in store.runs()) == [(1, "finished"), (2, "finished")]
+        for run in (1, 2):
+            assert [r.progress.step for r in store.reports(run, "sums")] == [0, 4, 6]
+            assert store.read_points(run, RAW_LOSS).steps.tolist() == [1, 2, 3, 4, 5, 6]
+        assert store.reports(2, "sums")[0].weights == first
+        assert "training_step" not in vars(trainer)
+
+    def test_a_training_after_one_that_raised(self, word_tokenizer):
+        class Failing(Trainer):
+            fails = True
+
+            def compute_loss(self, *arguments, **options):
+                if self.fails and self.state.global_step == 3:
+                    raise KeyError("scripted")
+                return super().compute_loss(*arguments, **options)
+
+        trainer = Failing(
+            tiny_llama(word_tokenizer),
+            TrainingArguments(**COMMON),
+            train_dataset=rows(word_tokenizer),
+            processing_class=word_tokenizer,
+            callbacks=[callback()],
+        )
+        with pytest.raises(KeyError):
+            trainer.train()
+        trainer.fails = False
+        trainer.train()
+        store = mf.open_store()
+        assert [(r.id, r.status, r.attempts) for r in store.runs()] == [(1, "finished", 2)]  # as after a restart
+        assert store.read_points(1, RAW_LOSS).steps.tolist() == [1, 2, 3, 4, 5, 6]
+        assert "training_step" not in vars(trainer)
+
+    def test_two_callbacks_and_a_step_that_was_wrapped_before(self, word_tokenizer):
+        trainer = Trainer(
+            tiny_llama(word_tokenizer),
+            TrainingArguments(**COMMON),
+            train_dataset=rows(word_tokenizer),
+            processing_class=word_tokenizer,
+            callbacks=[MidflightCallback(project=p) for p in ("p", "q")],
+        )
+        original, calls = trainer.training_step, []
+
+        def wrapped(*arguments, **options):
+            calls.append(1)
+            return original(*arguments, **options)
+
+        trainer.training_step = wrapped
+        trainer.train()
+        assert len(calls) == 6
+        assert vars(trainer)["training_step"] is wrapped
+        store = mf.open_store()
+        losses = [store.read_points(run.id, RAW_LOSS).values.tolist() for run in store.runs()]
+        assert len(losses) == 2
+        assert losses[0] == losses[1]
+        assert len(losses[0]) == 6
+
+    def test_somebody_who_wraps_the_step_during_training_keeps_it(self, word_tokenizer):
+        class Wrapping(TrainerCallback):
+            def on_step_begin(self, args, state, control, **given):
+                if state.global_step == 2:
+                    inner = trainer.training_step
+                    trainer.training_step = lambda *arguments, **options: inner(*arguments, **options)
+
+        trainer = Trainer(
+            tiny_llama(word_tokenizer),
+            TrainingArguments(**COMMON),
+            train_dataset=rows(word_tokenizer),
+            callbacks=[MidflightCallback(project="p"), Wrapping()],
+        )
+        trainer.train()
+        theirs = vars(trainer)["training_step"]
+        assert theirs.__name__ == "<lambda>"
+        trainer.train()
+        store = mf.open_store()
+        for run in (1, 2):
+            assert store.read_points(run, RAW_LOSS).steps.tolist() == [1, 2, 3, 4, 5, 6]
 
     def test_users_metrics(self, word_tokenizer):
         class Risk(mf.BaseMetric):

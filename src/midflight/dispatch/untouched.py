@@ -1,25 +1,34 @@
 """Leaves training exactly as it was: the guard around everything that runs inside a training loop.
 
 What is restored, also after an exception: the random streams of Python, NumPy, torch's CPU and every accelerator; the
-`training` flag of every submodule; buffers; the model's config and generation config; grad mode. Parameters,
-gradients and the optimiser are never written to, since nothing inside computes a gradient.
+`training` flag, attributes, buffers and configs of every submodule; grad mode, autocast, default numeric type, the
+flags of determinism and precision, the stance of `torch.compile`. Parameters, gradients and the optimiser are never
+written to, since nothing inside computes a gradient.
 """
 
 from __future__ import annotations
 
-import copy
 import random
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
+
+_FLAGS = {
+    "backends.cudnn": ("enabled", "benchmark", "deterministic", "allow_tf32"),
+    "backends.cudnn.conv": ("fp32_precision",),
+    "backends.cuda.matmul": ("allow_tf32", "fp32_precision", "allow_bf16_reduced_precision_reduction"),
+    "utils.deterministic": ("fill_uninitialized_memory",),
+}
+"""Attributes in torch that decide how the next step computes."""
 
 
 @contextmanager
 def untouched(modules: Iterable[Any] = ()) -> Iterator[None]:
-    """Restores random streams, and the state of the given torch modules, on leaving.
+    """Restores random streams, torch's switches, and the state of the given torch modules, on leaving.
 
-    The modules are put into evaluation mode inside, and torch computes no gradients.
+    The modules are put into evaluation mode inside, in the numeric type that they have; torch computes no gradients
+    and compiles nothing.
 
     Args:
         modules: The torch modules that are used inside; may be empty.
@@ -37,15 +46,16 @@ def untouched(modules: Iterable[Any] = ()) -> Iterator[None]:
 def _guard_torch(stack: ExitStack, modules: list[Any]) -> None:
     import torch
 
+    from midflight.dispatch._snapshot import remember
+
     stack.callback(torch.set_rng_state, torch.get_rng_state())
     for device in ("cuda", "xpu", "mps"):
         _guard_accelerator(stack, device)
+    _guard_switches(stack)
     for module in modules:
-        stack.callback(_restore_buffers, _buffers(module))
-        stack.callback(_restore_modes, [(m, m.training) for m in module.modules()])
-        stack.callback(_restore_configs, _configs(module))
-        module.eval()
-    stack.enter_context(torch.no_grad())
+        remember(stack, module)
+        for inner in module.modules():
+            inner.training = False  # not eval(): models override it, to freeze a layer, say
 
 
 def _guard_accelerator(stack: ExitStack, device: str) -> None:
@@ -61,43 +71,43 @@ def _guard_accelerator(stack: ExitStack, device: str) -> None:
     stack.callback(api.empty_cache)  # what evaluation cached is free for the next training step
 
 
-def _configs(module: Any) -> list[tuple[Any, str, Any, dict[str, Any]]]:
-    """Configs of Hugging Face models, which `generate` and `forward` are known to write: object and content."""
-    found, seen = [], set()
-    for inner in module.modules():
-        for name in ("config", "generation_config"):
-            config = getattr(inner, name, None)
-            if hasattr(config, "__dict__") and id(config) not in seen:  # layers share the config of their model
-                seen.add(id(config))
-                found.append((inner, name, config, copy.deepcopy(vars(config))))
-    return found
+def _guard_switches(stack: ExitStack) -> None:
+    import torch
+
+    for path, names in _FLAGS.items():
+        for name in names:
+            _guard_flag(stack, path, name)
+    stack.callback(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode())
+    stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+    stack.callback(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled())
+    for device in ("cpu", "cuda", "xpu", "mps"):
+        with suppress(RuntimeError):  # a device that this torch has never heard of
+            stack.callback(torch.set_autocast_dtype, device, torch.get_autocast_dtype(device))
+            stack.callback(torch.set_autocast_enabled, device, torch.is_autocast_enabled(device))
+            torch.set_autocast_enabled(device, False)
+    if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
+        # shapes and modes of evaluation would use up the recompilations that training is allowed
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+    stack.enter_context(torch.no_grad())
 
 
-def _restore_configs(saved: list[tuple[Any, str, Any, dict[str, Any]]]) -> None:
-    for inner, name, config, content in saved:
-        if getattr(inner, name) is not config:
-            setattr(inner, name, config)
-        if vars(config) != content:
-            vars(config).clear()
-            vars(config).update(content)
+def _guard_flag(stack: ExitStack, path: str, name: str) -> None:
+    """Puts a flag back if it was changed: writing one that was not may mix torch's old and new forms of it."""
+    import torch
 
+    owner: Any = torch
+    for part in path.split("."):
+        owner = getattr(owner, part, None)
 
-def _buffers(module: Any) -> list[tuple[Any, str, Any, Any]]:
-    return [
-        (inner, name, buffer, None if buffer is None else buffer.detach().clone())
-        for inner in module.modules()
-        for name, buffer in inner._buffers.items()
-    ]
+    def read() -> Any:
+        with suppress(RuntimeError):  # torch refuses to read an old flag once its new form has been set
+            return getattr(owner, name, None)
+        return None
 
+    before = read()
 
-def _restore_buffers(saved: list[tuple[Any, str, Any, Any]]) -> None:
-    """Puts the same tensor objects back, with the same content: a rotary cache may have been replaced."""
-    for inner, name, buffer, content in saved:
-        inner._buffers[name] = buffer
-        if buffer is not None:
-            buffer.data.copy_(content)
+    def restore() -> None:
+        if before is not None and read() != before:
+            setattr(owner, name, before)
 
-
-def _restore_modes(modes: list[tuple[Any, bool]]) -> None:
-    for module, training in modes:
-        module.training = training
+    stack.callback(restore)

@@ -51,15 +51,17 @@ class SeededSampler(LogitsProcessor):  # type: ignore[misc]
 
 
 class EntropyRecorder(LogitsProcessor):  # type: ignore[misc]
-    """Records the entropy of the model's own next-token distribution (temperature 1) at each step, in nats."""
+    """Records the entropy of the model's own next-token distribution (temperature 1) at each step, in nats.
+
+    It is NaN where there is no distribution: a logit is NaN or +inf, or all are -inf.
+    """
 
     def __init__(self) -> None:
         self._steps: list[torch.Tensor] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Scores, unchanged."""
-        logprobs_BV = scores.float().log_softmax(dim=-1)
-        self._steps.append(-(logprobs_BV.exp() * logprobs_BV).nan_to_num(0.0).sum(dim=-1))
+        self._steps.append(torch.special.entr(scores.float().softmax(dim=-1)).sum(dim=-1))  # entr(0) = 0
         return scores
 
     def per_step(self) -> torch.Tensor:

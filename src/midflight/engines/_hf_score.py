@@ -71,7 +71,9 @@ def scores(model: Any, batch: Sequence[SharedInput]) -> list[list[Scored | None]
         keep_P = torch.tensor(positions, device=model.device)
         logits_BPV = model(input_ids=input_BT, use_cache=False, logits_to_keep=keep_P).logits
     else:
-        logits_BPV = model(input_ids=input_BT, use_cache=False).logits[:, positions]
+        logits_BTV = model(input_ids=input_BT, use_cache=False).logits
+        virtual = logits_BTV.shape[1] - input_BT.shape[1]  # tokens that prompt tuning puts before the input
+        logits_BPV = logits_BTV[:, [virtual + position for position in positions]]
     column = {position: index for index, position in enumerate(positions)}
     scored = [
         _score_row(logits_BPV[index], [column[p] for p in _predicting(row)], row.targets)

@@ -18,19 +18,21 @@ class EchoError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EchoScore:
-    """Log-probability of a continuation, in nats."""
+    """Log-probability of a continuation, in nats; `unscored_bytes` at its beginning have none."""
 
     logprob: float
     greedy: bool
     num_tokens: int
     num_prompt_tokens: int
+    unscored_bytes: int = 0
 
 
 def score_echo(answer: Any, context: str, continuation: str) -> EchoScore:
     """The continuation's log-probability in an echoed completion.
 
     White space between context and continuation belongs to the continuation, as with the hf engine. With an empty
-    context the first token has no log-probability and is not counted, unless the server puts a BOS token before it.
+    context the first token has no log-probability, unless the server puts a BOS token before it: it is not counted,
+    and its bytes are told.
 
     Args:
         answer: The server's answer to prompt `context + continuation` with `echo`, `logprobs=1` and `max_tokens=1`.
@@ -50,12 +52,20 @@ def score_echo(answer: Any, context: str, continuation: str) -> EchoScore:
     # a token that reaches over the border of the context belongs to the continuation
     ends = [*starts[1:], starts[-1] + len(tokens[-1])]
     chosen = [i for i in range(len(tokens)) if starts[i] < end and ends[i] > begin]
+    unscored = ""
     if not context and chosen and values[chosen[0]] is None:
+        unscored = continuation[: ends[chosen[0]]]
         chosen = chosen[1:]
     scored = [values[i] for i in chosen]
     if not scored or any(not isinstance(v, int | float) for v in scored):
         raise EchoError("the continuation has no log-probabilities: the prompt was not echoed")
-    return EchoScore(math.fsum(scored), _greedy(logprobs, chosen), len(chosen), chosen[0])
+    return EchoScore(
+        math.fsum(scored),
+        _greedy(logprobs, chosen),
+        len(chosen),
+        chosen[0],
+        len(unscored.encode("utf-8", "surrogatepass")),
+    )
 
 
 def check_alignment(answer: Any) -> None:

@@ -6,14 +6,13 @@ A model in training is put back as it was after every batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from midflight.engines.base import BaseEngine
-from midflight.errors import ConfigError, EngineError, missing_extra
+from midflight.errors import ConfigError, EngineError, missing_extra, shorten
 from midflight.records import Output, Request, RequestKind, Sampling
 
 try:
@@ -21,8 +20,9 @@ try:
 
     from midflight.engines._hf_batches import halve_on_oom, pack
     from midflight.engines._hf_generate import Prompted, generate
+    from midflight.engines._hf_mode import evaluating
     from midflight.engines._hf_score import Scored, rewards, scores
-    from midflight.engines._hf_text import Encoder, Row, context_length
+    from midflight.engines._hf_text import Encoder, Row, context_length, digest, tokenizer_digest
     from midflight.engines._weights import weights_digest
 except ImportError as error:
     raise missing_extra("the hf engine", "hf", error) from None
@@ -68,7 +68,7 @@ class HF(BaseEngine):
         self.tokens_per_batch = tokens_per_batch
         self.chat = bool(getattr(tokenizer, "chat_template", None)) if chat is None else chat
         self.max_length = max_length or context_length(self.model, tokenizer)
-        self.encoder = Encoder(tokenizer, self.max_length, self.chat)
+        self.encoder = Encoder(tokenizer, self.max_length, self.chat, _num_embeddings(self.model))
         self.path = name_or_path or str(getattr(self.model.config, "_name_or_path", "") or type(self.model).__name__)
 
     @classmethod
@@ -120,7 +120,7 @@ class HF(BaseEngine):
         return "this needs a causal language model (AutoModelForCausalLM)"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Model class, numeric type and limits."""
+        """Model class, numeric type, limits, and digests of tokenizer and chat template."""
         return {
             "engine": self.name,
             "model": self.path,
@@ -128,6 +128,8 @@ class HF(BaseEngine):
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "chat": self.chat,
             "max_length": self.max_length,
+            "tokenizer": tokenizer_digest(self.tokenizer),
+            "template": digest(getattr(self.tokenizer, "chat_template", None)) if self.chat else None,
         }
 
     def weights(self) -> str:
@@ -153,10 +155,11 @@ class HF(BaseEngine):
     def _score(self, requests: list[Request]) -> Iterator[Output]:
         rows: list[Row] = []
         for request in requests:
-            try:
-                rows += self.encoder.rows(request)
-            except EngineError as error:
-                yield Output(request.id, error=error.message)
+            found = _encoded(request, self.encoder.rows)
+            if isinstance(found, Output):
+                yield found
+            else:
+                rows += found
         # rows with the same input are computed once: the letters of a multiple-choice question share their context
         unique: dict[tuple[int, ...], _Same] = {}
         for row in rows:
@@ -177,26 +180,29 @@ class HF(BaseEngine):
     def _generate(self, requests: list[Request]) -> Iterator[Output]:
         by_sampling: dict[Sampling, list[Prompted]] = {}
         for request in requests:
-            sampling = request.sampling or Sampling()
-            try:
-                tokens = self.encoder.prompt(request.prompt, sampling.max_tokens)
-            except EngineError as error:
-                yield Output(request.id, error=error.message)
-                continue
-            by_sampling.setdefault(sampling, []).append(Prompted(request, tuple(tokens)))
+            found = _encoded(request, self._prompt)
+            if isinstance(found, Output):
+                yield found
+            else:
+                same = by_sampling.setdefault(request.sampling or Sampling(), [])
+                same.append(Prompted(request, tuple(found)))
         for sampling, prompted in by_sampling.items():
             for batch in pack(prompted, self.tokens_per_batch, extra=sampling.max_tokens):
                 yield from self._guarded(
                     batch, lambda b, s=sampling: generate(self.model, self.tokenizer, b, s), _out_of_memory
                 )
 
+    def _prompt(self, request: Request) -> list[int]:
+        return self.encoder.prompt(request.prompt, (request.sampling or Sampling()).max_tokens)
+
     def _reward(self, requests: list[Request]) -> Iterator[Output]:
         prompted = []
         for request in requests:
-            try:
-                prompted.append(Prompted(request, tuple(self.encoder.conversation(request.prompt))))
-            except EngineError as error:
-                yield Output(request.id, error=error.message)
+            found = _encoded(request, lambda r: self.encoder.conversation(r.prompt))
+            if isinstance(found, Output):
+                yield found
+            else:
+                prompted.append(Prompted(request, tuple(found)))
         # without a padding token in its config such a model refuses more than one sequence at a time
         budget = self.tokens_per_batch if self.model.config.get_text_config().pad_token_id is not None else 1
         for batch in pack(prompted, budget):
@@ -205,6 +211,20 @@ class HF(BaseEngine):
     def _guarded(self, batch: list[Any], compute: Any, give_up: Any) -> list[Any]:
         with evaluating(self.model):
             return halve_on_oom(batch, compute, give_up)
+
+
+Tokens = TypeVar("Tokens")
+
+
+def _encoded(request: Request, encode: Callable[[Request], Tokens]) -> Tokens | Output:
+    """Tokens of a request, or the output that says why there are none."""
+    try:
+        return encode(request)
+    except EngineError as error:
+        return Output(request.id, error=error.message)
+    except Exception as error:  # tokenizers and chat templates are foreign code
+        reason = shorten(f"{type(error).__name__}: {error}")
+        return Output(request.id, error=f"the tokenizer fails on it: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,18 +257,12 @@ def _out_of_memory(prompted: Prompted) -> Output:
     return Output(prompted.request.id, error=OUT_OF_MEMORY)
 
 
-@contextmanager
-def evaluating(model: Any) -> Iterator[None]:
-    """Evaluation mode without gradients; every submodule gets its own mode back."""
-    modes = [(module, module.training) for module in model.modules() if module.training]
-    if modes:
-        model.eval()
+def _num_embeddings(model: Any) -> int | None:
+    """Tokens that have an embedding; None where that cannot be told."""
     try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
+        return int(model.get_input_embeddings().num_embeddings)
+    except (AttributeError, NotImplementedError):
+        return None
 
 
 def unwrap(model: Any) -> Any:

@@ -1,6 +1,6 @@
 """Any OpenAI-compatible server: vLLM, SGLang, llama.cpp, `transformers serve`; many requests in flight, bounded.
 
-Retries with back-off, `Retry-After` and time limits are the OpenAI SDK's. Log-likelihoods need a server that returns
+Requests and answers are the OpenAI SDK's, retries and time limits our own. Log-likelihoods need a server that returns
 log-probabilities of the prompt (`echo` with `logprobs`: vLLM, SGLang, llama-cpp-python); some servers accept these
 options and ignore them, so what comes back is checked, never assumed.
 """
@@ -11,10 +11,11 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
 from midflight.engines._openai_logprobs import PROBE, EchoError, check_alignment, score_echo
 from midflight.engines.base import BaseEngine
@@ -23,8 +24,12 @@ from midflight.records import Output, Request, RequestKind, Sampling
 
 try:
     import openai
+
+    from midflight.engines._openai_retry import Retry
 except ImportError as error:
     raise missing_extra("the openai engine", "openai", error) from None
+
+Result = TypeVar("Result")
 
 _FATAL = (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError)
 
@@ -38,8 +43,8 @@ class OpenAI(BaseEngine):
         api_key: None = ``$OPENAI_API_KEY``, or none.
         chat: Whether the model has a chat template, so that prompts are chat messages.
         concurrency: Requests in flight at most.
-        timeout_s: Seconds that one try of one request may take.
-        retries: Tries after the first, with exponential back-off, on time-outs, lost connections, 429 and 5xx.
+        timeout_s: Seconds that one try of one request may take, to the last byte.
+        retries: Tries after the first, with exponential back-off: on time-outs, lost connections, 408, 409, 429, 5xx.
         give_up_after: Failed requests in a row after which the server is taken for dead.
 
     Raises:
@@ -60,21 +65,17 @@ class OpenAI(BaseEngine):
         retries: int = 5,
         give_up_after: int = 20,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError("url of an OpenAI-compatible server", got=url, allowed="http://host:port/v1")
+        parts = _checked_url(url)
         limits = {"concurrency": concurrency, "timeout_s": timeout_s, "give_up_after": give_up_after}
         for name, value in limits.items():
-            if value <= 0:
+            if not value > 0:
                 raise ConfigError(name, got=value, allowed="a number above 0")
+        if retries < 0:
+            raise ConfigError("retries", got=retries, allowed="a number from 0")
         self.url = url.rstrip("/") if parts.path.strip("/") else f"{url.rstrip('/')}/v1"
         self.chat = chat
-        self.concurrency, self.timeout_s, self.retries, self.give_up_after = (
-            concurrency,
-            timeout_s,
-            retries,
-            give_up_after,
-        )
+        self.concurrency, self.timeout_s, self.give_up_after = concurrency, timeout_s, give_up_after
+        self._retry = Retry(retries, timeout_s)
         self._key = api_key or os.environ.get("OPENAI_API_KEY") or "none"
         self._model = model
 
@@ -88,8 +89,7 @@ class OpenAI(BaseEngine):
         if self._model is not None:
             return self._model
         try:
-            with self._client(openai.OpenAI, retries=1, timeout_s=30) as client:
-                listed = [entry.id for entry in client.models.list().data or ()]
+            listed = _blocking(self._list_models())
         except Exception as error:  # any answer that is no list of models, in all the ways that servers have
             raise EngineError(
                 f"{self.url}: cannot list its models: {_reason(error)}", hint="is the server running? is the URL right?"
@@ -98,8 +98,13 @@ class OpenAI(BaseEngine):
             raise EngineError(f"{self.url}: lists no model", hint="name one: openai:URL#model")
         return str(listed[0])
 
-    def _client(self, kind: Any, retries: int, timeout_s: float) -> Any:
-        return kind(base_url=self.url, api_key=self._key, max_retries=retries, timeout=timeout_s)
+    async def _list_models(self) -> list[Any]:
+        async with self._client(30) as client:
+            page = await Retry(1, 30)(client.models.list)
+        return [entry.id for entry in page.data or ()]
+
+    def _client(self, timeout_s: float) -> Any:
+        return openai.AsyncOpenAI(base_url=self.url, api_key=self._key, max_retries=0, timeout=timeout_s)
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
@@ -108,14 +113,18 @@ class OpenAI(BaseEngine):
         """It generates; it scores if the server really returns log-probabilities of the prompt, which is tried."""
         kinds: set[RequestKind] = {"generate"}
         try:
-            with self._client(openai.OpenAI, retries=1, timeout_s=min(self.timeout_s, 60)) as client:
-                answer = client.completions.create(**self._echo_arguments("".join(PROBE)))
+            answer = _blocking(self._probe())
             score_echo(answer, *PROBE)
             check_alignment(answer)
             kinds.add("loglikelihood")
-        except (openai.OpenAIError, EchoError, ValueError, TypeError, AttributeError) as error:
+        except (openai.OpenAIError, EchoError, TimeoutError, ValueError, TypeError, AttributeError) as error:
             self._no_echo = _reason(error)
         return frozenset(kinds)
+
+    async def _probe(self) -> Any:
+        timeout_s, arguments = min(self.timeout_s, 60), self._echo_arguments("".join(PROBE))
+        async with self._client(timeout_s) as client:
+            return await Retry(1, timeout_s)(lambda: client.completions.create(**arguments))
 
     def advice(self, capability: RequestKind) -> str:
         """What the server lacks."""
@@ -171,8 +180,7 @@ class OpenAI(BaseEngine):
                         f"{self.url}: {failures} requests in a row failed, the last with: {output.error}"
                     )
 
-        client = self._client(openai.AsyncOpenAI, self.retries, self.timeout_s)
-        async with client, asyncio.TaskGroup() as group:
+        async with self._client(self.timeout_s) as client, asyncio.TaskGroup() as group:
             for _ in range(min(self.concurrency, len(requests))):
                 group.create_task(work(client))
 
@@ -188,7 +196,7 @@ class OpenAI(BaseEngine):
             ) from None
         except openai.BadRequestError as error:
             return Output(request.id, error=_reason(error)), False
-        except openai.OpenAIError as error:
+        except (openai.OpenAIError, TimeoutError) as error:
             return Output(request.id, error=_reason(error)), True
         except (EchoError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
             return Output(request.id, error=f"garbage from the server: {_reason(error)}"), True
@@ -207,10 +215,11 @@ class OpenAI(BaseEngine):
         if sampling.top_k:
             arguments["extra_body"] = {"top_k": sampling.top_k}
         if isinstance(request.prompt, str):
-            answer = await client.completions.create(prompt=request.prompt, **arguments)
+            answer = await self._retry(lambda: client.completions.create(prompt=request.prompt, **arguments))
             text = answer.choices[0].text
         else:
-            answer = await client.chat.completions.create(messages=[dict(m) for m in request.prompt], **arguments)
+            messages = [dict(m) for m in request.prompt]
+            answer = await self._retry(lambda: client.chat.completions.create(messages=messages, **arguments))
             text = answer.choices[0].message.content
         if text is not None and not isinstance(text, str):
             raise ValueError(f"the answer's text is {type(text).__name__}")
@@ -226,7 +235,8 @@ class OpenAI(BaseEngine):
     async def _score(self, client: Any, request: Request) -> Output:
         if not isinstance(request.prompt, str):
             return Output(request.id, error="a chat answer's log-likelihood cannot be asked of a server")
-        answer = await client.completions.create(**self._echo_arguments(request.prompt + request.continuation))
+        arguments = self._echo_arguments(request.prompt + request.continuation)
+        answer = await self._retry(lambda: client.completions.create(**arguments))
         found = score_echo(answer, request.prompt, request.continuation)
         return Output(
             request.id,
@@ -234,11 +244,34 @@ class OpenAI(BaseEngine):
             greedy=found.greedy,
             num_tokens=found.num_tokens,
             num_prompt_tokens=found.num_prompt_tokens,
+            unscored_bytes=found.unscored_bytes,
         )
 
     def _echo_arguments(self, prompt: str) -> dict[str, Any]:
         # one token is generated and thrown away: several servers refuse max_tokens=0
         return {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
+
+
+def _checked_url(url: str) -> SplitResult:
+    allowed = "http://host:port/v1"
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError as error:  # a port that is no number or too large, a bracket that is not closed
+        raise ConfigError(f"url of an OpenAI-compatible server: {error}", got=url, allowed=allowed) from None
+    if not usable or not url.isprintable() or " " in url:
+        raise ConfigError("url of an OpenAI-compatible server", got=url, allowed=allowed)
+    return parts
+
+
+def _blocking(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a coroutine, also for a caller that an event loop runs (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def _drive(loop: asyncio.AbstractEventLoop, job: asyncio.Task[None], results: queue.Queue[Any]) -> None:
@@ -266,7 +299,7 @@ def _first(group: BaseExceptionGroup[Any]) -> BaseException:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, openai.APITimeoutError):
+    if isinstance(error, openai.APITimeoutError | TimeoutError):
         return "timed out"
     cause = error.__cause__ if isinstance(error, openai.APIConnectionError) and error.__cause__ else error
     return shorten(f"{type(cause).__name__}: {cause}")

@@ -13,7 +13,7 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -71,8 +71,8 @@ class MidflightCallback(TrainerCallback):  # type: ignore[misc]
         self.tasks, self.config, self.run, self.project, self.store = tasks, config, run, project, store
         self.engine, self.engine_options, self.metrics = engine, dict(engine_options or {}), dict(metrics or {})
         self.evaluator: Evaluator | None = None
-        self._own_run = run is None
-        self._trainer: Any = None
+        self._own_run, self._own_engine = run is None, engine is None
+        self._tap: _LossTap | None = None
         self._micro_losses: list[Any] = []  # of the step in progress
         self._step_losses: list[tuple[int, Any]] = []  # of steps not read from the device yet
         self._warned = False
@@ -80,16 +80,24 @@ class MidflightCallback(TrainerCallback):  # type: ignore[misc]
     # -- the trainer's events ----------------------------------------------------------------------------------------
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Before the first update: makes run and engine, measures the first weights if asked to."""
-        if self.run is None:
+        """Before the first update: makes run and engine, measures the first weights if asked to.
+
+        Each `train` of a trainer is a run of its own, of the model that the trainer has by then; after a `train` that
+        raised, the run goes on, as it does after a restart.
+        """
+        if self._own_run:
+            if self.run is not None:
+                self.run.finish("failed")  # of the training before; does nothing if it came to its end
             name = getattr(args, "run_name", None) or Path(args.output_dir or "run").name
             self.run = Run(self.project, name, args.to_dict(), store=self.store)
-        if self.engine is None and self.tasks:
+        if self._own_engine and self.tasks:
             self.engine = HF(given["model"], _tokenizer(given.get("processing_class")), **self.engine_options)
         self.evaluator = Evaluator(self.config, self.tasks, self.engine, self.run)
         for name, metric in self.metrics.items():
             self.evaluator.register_metric(name, metric)
-        self._watch_losses()
+        self._micro_losses, self._step_losses, self._warned = [], [], False
+        trainer = _calling_trainer()
+        self._tap = None if trainer is None else _LossTap.on(trainer, self._hear)
         saved = Path(args.output_dir or ".") / f"checkpoint-{state.global_step}" / STATE_FILE
         if state.global_step and saved.is_file():
             self.evaluator.load_state_dict(json.loads(saved.read_text(encoding="utf-8")))
@@ -123,9 +131,9 @@ class MidflightCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """After the last update: ends the run that was made here."""
         self._read_losses()
-        if self._trainer is not None:
-            vars(self._trainer).pop("training_step", None)
-            self._trainer = None
+        if self._tap is not None:
+            self._tap.leave(self._hear)
+            self._tap = None
         if self._own_run and self.run is not None:
             self.run.finish()
 
@@ -136,21 +144,8 @@ class MidflightCallback(TrainerCallback):  # type: ignore[misc]
 
     # -- losses as they were -----------------------------------------------------------------------------------------
 
-    def _watch_losses(self) -> None:
-        """Has `training_step` tell us each loss. A callback is given neither the trainer nor the step's loss."""
-        trainer = _calling_trainer()
-        if trainer is None:
-            return
-        original = type(trainer).training_step
-
-        @functools.wraps(original)
-        def training_step(*arguments: Any, **options: Any) -> Any:
-            loss = original(trainer, *arguments, **options)
-            self._micro_losses.append(loss.detach())  # stays on the device: no wait
-            return loss
-
-        trainer.training_step = training_step
-        self._trainer = trainer
+    def _hear(self, loss: Any) -> None:
+        self._micro_losses.append(loss)
 
     def _read_losses(self) -> None:
         """Logs the losses since the last reading; says so, once, if one of them is not finite."""
@@ -169,6 +164,45 @@ class MidflightCallback(TrainerCallback):  # type: ignore[misc]
             logger.warning(
                 "midflight: the loss of step %d is %s; the Trainer's log may hide it", bad, values[steps.index(bad)]
             )
+
+
+class _LossTap:
+    """Stands where a trainer's `training_step` stood and tells each loss to all that listen: one tap a trainer.
+
+    A callback is given neither the trainer nor the step's loss.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer, self._step = trainer, trainer.training_step
+        self._own = vars(trainer).get("training_step")  # None = the class's
+        self._listeners: list[Callable[[Any], None]] = []
+        functools.update_wrapper(self, self._step)
+
+    @classmethod
+    def on(cls, trainer: Any, listener: Callable[[Any], None]) -> _LossTap:
+        """The tap of a trainer, with one more listener."""
+        tap = vars(trainer).get("training_step")
+        if not isinstance(tap, cls):
+            tap = trainer.training_step = cls(trainer)
+        if listener not in tap._listeners:  # a training that raised has left it there
+            tap._listeners.append(listener)
+        return tap
+
+    def leave(self, listener: Callable[[Any], None]) -> None:
+        """One listener less; with the last, the trainer gets back what it had, unless somebody stands before it."""
+        self._listeners.remove(listener)
+        if self._listeners or vars(self._trainer).get("training_step") is not self:
+            return
+        if self._own is None:
+            del self._trainer.training_step
+        else:
+            self._trainer.training_step = self._own
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        loss = self._step(*arguments, **options)
+        for listener in self._listeners:
+            listener(loss.detach())  # stays on the device: no wait
+        return loss
 
 
 def _calling_trainer() -> Any | None:

@@ -10,7 +10,7 @@ from midflight.records import Sample
 
 
 class BitsPerByte(RatioMetric):
-    """−Σ log₂ p ÷ Σ bytes of the counted text in UTF-8."""
+    """−Σ log₂ p ÷ Σ bytes of the counted text in UTF-8, without those that have no log-probability."""
 
     higher_is_better: ClassVar[bool | None] = False
     unit: ClassVar[str] = "bits/byte"
@@ -21,4 +21,5 @@ class BitsPerByte(RatioMetric):
         logprob = sample.output.logprob
         if logprob is None:
             return None
-        return -logprob / math.log(2), float(len(str(sample.item.target).encode("utf-8", "surrogatepass")))
+        num_bytes = len(str(sample.item.target).encode("utf-8", "surrogatepass")) - sample.output.unscored_bytes
+        return -logprob / math.log(2), float(num_bytes)
