@@ -188,6 +188,17 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of the items: those for which the task's slice `name` has this value."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """A number that never travels alone.
 
@@ -201,11 +212,12 @@ class Estimate:
         level: Confidence level of the interval.
         n: Items asked for, scored or not.
         clusters: Independent groups among the scored items.
-        method: How error and interval were computed.
+        method: How error and interval were computed; ``none`` = there is no value, ``failed`` = the metric raised.
         counts: Items by state; they sum to `n`.
         unit: Unit of the value, empty for a pure number.
         higher_is_better: Direction; None = neither.
         note: What a reader has to know, e.g. why there is no value.
+        part: The slice by name and value; None for all items.
     """
 
     metric: str
@@ -222,6 +234,7 @@ class Estimate:
     unit: str = ""
     higher_is_better: bool | None = None
     note: str = ""
+    part: Slice | None = None
 
     @property
     def num_scored(self) -> int:

@@ -20,6 +20,9 @@ from midflight.metrics.base import (
     ItemMetric,
     RatioMetric,
     SampleMetric,
+    failed_grades,
+    failed_scores,
+    raised,
 )
 from midflight.records import Sample, Score
 
@@ -90,7 +93,7 @@ def _keys() -> list[str]:
 def _construct(kind: type[BaseMetric], key: str) -> BaseMetric:
     try:
         return kind()
-    except TypeError as error:
+    except Exception as error:  # user code; nothing has run yet
         raise MetricError(f"metric {key!r} cannot be made without arguments: {error}") from None
 
 
@@ -109,7 +112,7 @@ def load_metrics(
         MetricError: If a metric needs more samples, or a grader beside it.
     """
     metrics = [load_metric(key, registered) for key in keys]
-    grader = next((m for m in metrics if isinstance(m, SampleMetric) and (m.low, m.high) == (0.0, 1.0)), None)
+    grader = next((m for m in metrics if isinstance(m, SampleMetric) and _says_correct(m)), None)
     for metric in metrics:
         if not isinstance(metric, GroupMetric):
             continue
@@ -121,6 +124,10 @@ def load_metrics(
         if metric.min_samples > samples:
             raise MetricError(f"{metric.key} needs {metric.min_samples} samples an item", got=f"samples = {samples}")
     return metrics
+
+
+def _says_correct(metric: SampleMetric) -> bool:
+    return (metric.low, metric.high, metric.higher_is_better) == (0.0, 1.0, True)
 
 
 def check_class(name: str, kind: Any) -> type[BaseMetric]:
@@ -142,6 +149,8 @@ def check_class(name: str, kind: Any) -> type[BaseMetric]:
 def score_all(metrics: Sequence[BaseMetric], items: Sequence[Sequence[Sample]]) -> dict[str, list[Score]]:
     """Scores of all metrics that score items, by the metric's key; each grader grades once.
 
+    A metric that raises fails alone: its items are errors that say what it raised.
+
     Args:
         metrics: The metrics.
         items: The samples of each item.
@@ -152,8 +161,25 @@ def score_all(metrics: Sequence[BaseMetric], items: Sequence[Sequence[Sample]]) 
         grader = metric.grader if isinstance(metric, GroupMetric) else metric
         if isinstance(grader, SampleMetric) and isinstance(metric, GroupMetric | SampleMetric):
             if grader.key not in grades:
-                grades[grader.key] = grader.grade_items(items)
+                grades[grader.key] = _grades(grader, items)
             found[metric.key] = metric.scores_of(grades[grader.key], items)
         elif isinstance(metric, ItemMetric):
-            found[metric.key] = metric.scores(items)
+            found[metric.key] = _scores(metric, items)
     return found
+
+
+def _grades(grader: SampleMetric, items: Sequence[Sequence[Sample]]) -> list[list[Grade]]:
+    try:
+        return grader.grade_items(items)
+    except Exception as error:  # user code, or a verifier that is not installed: the other metrics go on
+        return failed_grades(items, raised("grades", error))
+
+
+def _scores(metric: ItemMetric, items: Sequence[Sequence[Sample]]) -> list[Score]:
+    try:
+        scores = metric.scores(items)
+        if len(scores) != len(items):
+            raise MetricError(f"scores gave {len(scores)} scores for {len(items)} items")
+    except Exception as error:  # user code: the other metrics go on
+        return failed_scores(metric.key, items, raised("scores", error))
+    return scores
