@@ -353,6 +353,24 @@ class TestSchema:
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate({**content, **change}, schema)
 
+    def test_it_says_how_the_task_was_asked(self):
+        sampling = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 7}
+        task = sums(samples=2, sampling=sampling, fewshot={"num": 3}, slices={"set": "set"}).limited(5, seed=4)
+        content = json.loads(report_to_json(evaluate_checkpoint(task, Fake("1"))))
+        jsonschema.validate(content, report_schema())
+        assert content["settings"] == {
+            **{"kind": "generate", "samples": 2, "temperature": 0.5, "top_p": 0.9, "top_k": 0, "max_tokens": 7},
+            **{"num_fewshot": 3, "limit": 5, "limit_seed": 4, "source": {"kind": "function", "function": "rows"}},
+        }
+        parts = {estimate["slice"]: estimate["part"] for estimate in content["estimates"]}
+        assert parts == {
+            "": None,
+            "set=even": {"name": "set", "value": "even"},
+            "set=odd": {"name": "set", "value": "odd"},
+        }
+        text = Task("t", SUMS, kind="loglikelihood", text="{{ a }}", metrics=["perplexity"])
+        assert evaluate_checkpoint(text, Fake()).settings.temperature is None
+
     def test_round_trip(self):
         report = self.example()
         assert report_from_json(report_to_json(report, indent=2)) == report

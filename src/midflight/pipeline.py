@@ -89,6 +89,7 @@ def evaluate_checkpoint(
             project=run.project if run else "",
             errors=_errors(lost, failure),
             software=environ.software(),
+            settings=plan.task.settings,
         )
         sitting.finish(report, scores)
     return report

@@ -20,6 +20,9 @@ STATES: tuple[State, ...] = ("ok", "unparsed", "truncated", "error", "cancelled"
 SCORED: frozenset[State] = frozenset({"ok", "unparsed", "truncated"})
 """States in which the model answered, so that a score exists. The others lower the coverage and never count as 0."""
 
+READ_CHARACTERS = 32_000
+"""Characters of an output in which an answer is looked for: patterns and parsers may take far more than linear time."""
+
 RequestKind: TypeAlias = Literal["loglikelihood", "generate", "reward"]
 """What is asked of an engine; also the name of the capability that answers it."""
 
@@ -253,6 +256,35 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Settings:
+    """How a task was asked, for those who read a report without its task.
+
+    Attributes:
+        kind: Kind of the task, e.g. ``generate``.
+        samples: Attempts at each item.
+        temperature: 0 = greedy; this and the next three are None where nothing is generated.
+        top_p: Nucleus mass; 1 = off.
+        top_k: Number of candidate tokens; 0 = off.
+        max_tokens: New tokens at most.
+        num_fewshot: Solved examples before the question.
+        limit: Items that were drawn; None = all.
+        limit_seed: Seed of that draw.
+        source: The table that says where the rows came from; a Python function is its name.
+    """
+
+    kind: str = ""
+    samples: int = 1
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    num_fewshot: int = 0
+    limit: int | None = None
+    limit_seed: int = 0
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What an evaluation took.
 
@@ -299,6 +331,7 @@ class EvalReport:
         project: The run's project.
         errors: First reasons for items without a score, with how often each occurred.
         software: Versions of what took part.
+        settings: How the task was asked.
         schema_version: Version of this schema.
     """
 
@@ -318,6 +351,7 @@ class EvalReport:
     project: str = ""
     errors: Mapping[str, int] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = Settings()
     schema_version: int = 1
 
     def estimate(self, metric: str, slice: str = "") -> Estimate:

@@ -53,7 +53,7 @@ def evaluate(
         raise ConfigError("--step", got=step, allowed="a whole number from 0")
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: its folder does not exist")
-    tasks = [load_task(name).limited(limit, seed if limit is not None and seed else None) for name in task]
+    tasks = [load_task(name, limit=limit, seed=seed) for name in task]
     options = {"dtype": dtype, "device": device, "tokens_per_batch": batch_tokens, "concurrency": concurrency}
     chosen: dict[str, object] = {key: value for key, value in options.items() if value is not None}
     if no_chat:

@@ -43,7 +43,7 @@ def watch(
     for name, value in (("--interval", interval), ("--idle", idle)):
         if value is not None and value <= 0:
             raise ConfigError(name, got=value, allowed="a number of seconds above 0")
-    tasks = [load_task(name).limited(limit, seed if limit is not None and seed else None) for name in task]
+    tasks = [load_task(name, limit=limit, seed=seed) for name in task]
     watcher = CheckpointWatcher(folder)
     out = console()
     options = {key: value for key, value in (("dtype", dtype), ("device", device)) if value is not None}
