@@ -558,6 +558,22 @@ class TestTexts:
         with pytest.raises(TaskError, match=rf"rows\[0\]: {field}.*: not valid Unicode"):
             _ = sums(**{field: {"s": half} if field == "slices" else half}).items
 
+    def test_in_the_task_itself(self):
+        with pytest.raises(TaskError, match="prompt: not valid Unicode"):
+            sums(prompt="{{ a }}\ud800")
+
+
+def test_settings_are_json_whatever_a_function_is_given():
+    import functools
+    import json
+
+    for function, name in ((lambda extra: SUMS, "<lambda>"), (functools.partial(lambda extra: SUMS), "partial")):
+        source = {"kind": "function", "function": function, "options": {"extra": object()}}
+        task = Task("t", source, prompt="{{ a }}", metrics=["exact_match"])
+        assert len(task.items) == 6
+        wanted = {"kind": "function", "function": name, "options": {"extra": "object"}}
+        assert json.loads(json.dumps(task.settings.source)) == wanted
+
 
 def test_what_is_none_is_not_the_text_none():
     rows = [{"q": n, "c": None if n < 2 else "x"} for n in range(4)]

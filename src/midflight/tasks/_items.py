@@ -50,7 +50,7 @@ class _ItemMaker:
         self.slices = {name: compile_expression(text, f"slices.{name}") for name, text in spec.slices.items()}
 
     def __call__(self, index: int, row: Row) -> Item:
-        _check_text("", row.data)
+        check_text("", row.data)
         slices = {name: read(row.data) for name, read in self.slices.items()}
         cluster = self.cluster(row.data)
         item = Item(
@@ -61,7 +61,7 @@ class _ItemMaker:
             cluster=None if cluster is None else str(cluster),
         )
         # an expression can break what the columns do not hold: '\ud800' is valid Jinja2
-        _check_text("", {"id": item.id, "target": item.target, "slices": item.slices, "cluster": item.cluster})
+        check_text("", {"id": item.id, "target": item.target, "slices": item.slices, "cluster": item.cluster})
         return item
 
 
@@ -75,7 +75,7 @@ def _id(value: Any) -> str:
     return str(value)
 
 
-def _check_text(place: str, value: Any) -> None:
+def check_text(place: str, value: Any) -> None:
     """Refuses texts that no database and no tokenizer takes.
 
     Raises:
@@ -86,11 +86,11 @@ def _check_text(place: str, value: Any) -> None:
             raise TaskError(f"{place}: not valid Unicode: half of a surrogate pair", got=value)
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            _check_text("a column name", str(key))
-            _check_text(f"{place}.{key}" if place else str(key), inner)
+            check_text("a column name", str(key))
+            check_text(f"{place}.{key}" if place else str(key), inner)
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            _check_text(f"{place}[{index}]", inner)
+            check_text(f"{place}[{index}]", inner)
 
 
 def draw(items: Sequence[Item], limit: int, seed: int, named: bool) -> tuple[Item, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import re
@@ -14,7 +15,7 @@ from midflight import catalog
 from midflight.config import build
 from midflight.errors import ConfigError, TaskError
 from midflight.records import Item, Output, Request, RequestKind, Sample, Settings
-from midflight.tasks._items import build_items, digest, draw, item_content, row_key
+from midflight.tasks._items import build_items, check_text, digest, draw, item_content, row_key
 from midflight.tasks._spec import TaskSpec
 from midflight.tasks.kinds.base import Kind
 from midflight.tasks.kinds.generate import Generate
@@ -55,6 +56,7 @@ class Task:
         if isinstance(spec.get("metrics"), list | tuple):
             spec["metrics"] = [self._metric_key(metric) for metric in spec["metrics"]]
         self.spec = build(TaskSpec, {"name": name, "source": _source_table(source), **spec}, f"task {name!r}")
+        check_text("", self.spec.model_dump(exclude={"source": True, "fewshot": {"source"}}))
         self.source = _build_source(self.spec.source, f"task {name!r} [source]")
         self.kind = catalog.load("midflight.tasks.kinds", self.spec.kind, Kind)(self.spec)
 
@@ -204,7 +206,10 @@ class Task:
         """How it is asked, for reports."""
         spec, few = self.spec, self.spec.fewshot
         sampling = spec.sampling.model_dump(exclude={"stop"}) if self.capability == "generate" else {}
-        source = {key: getattr(value, "__name__", value) for key, value in spec.source.items()}
+        # a report is JSON, whatever a function in Python is given
+        source = json.loads(
+            json.dumps(spec.source, skipkeys=True, default=lambda v: getattr(v, "__name__", type(v).__name__))
+        )
         return Settings(
             kind=spec.kind,
             samples=spec.samples,
