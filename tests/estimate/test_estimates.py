@@ -119,6 +119,37 @@ def test_the_effective_n_is_at_most_n():
         assert (found.low, found.high) == pytest.approx(wilson(share, len(values), t_quantile(0.975, 3)), abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("values", "clusters"), [([0.1, 0.3, 0.3, 0.1], "aabb"), ([1.0, 0.5, 0.5, 0.0], "bacb"), ([1e-300] * 3, "abc")]
+)
+def test_deviations_that_cancel_in_every_cluster_prove_nothing(values, clusters):
+    free = mean_interval(values, list(clusters))
+    assert (free.stderr, free.low, free.high) == (0.0, None, None)
+    assert free.method.endswith("no variation")
+    bounded = mean_interval(values, list(clusters), low=0.0, high=1.0)
+    assert bounded.high - bounded.low > 0.3
+    ratio = ratio_interval(values, [1.0] * len(values), list(clusters))
+    assert (ratio.stderr, ratio.low) == (0.0, None)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0]), st.sampled_from("abc")), min_size=1, max_size=9),
+    st.sampled_from([(0.0, 1.0), (None, None), (0.0, None)]),
+    st.booleans(),
+)
+def test_every_interval_holds_its_value_and_has_a_width(rows, bounds, clustered):
+    values, clusters = [v for v, _ in rows], [c for _, c in rows] if clustered else None
+    low, high = bounds
+    for found in (
+        mean_interval(values, clusters, low=low, high=high),
+        ratio_interval(values, [1.0 + (v > 0.2) for v in values], clusters, low=low, high=high),
+    ):
+        assert (found.low is None) == (found.high is None)
+        if found.low is not None:
+            assert found.low <= found.value <= found.high
+            assert found.low < found.high
+
+
 def test_intervals_stay_within_the_bounds():
     ppl, bits = load_metric("perplexity"), load_metric("bits_per_byte")
     x, y = [0.01, 9.0, 0.02], [4.0, 5.0, 6.0]

@@ -15,7 +15,7 @@ from midflight.errors import MetricError
 from midflight.estimate.quantiles import normal_quantile, t_quantile
 
 _ROUNDING = 1e-15
-"""Relative error of a quotient and a product of floats: what is below it is no variation."""
+"""Relative error of a difference of means, or of products, of floats: what is below it is no variation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ def mean_interval(
     The standard error is √(C/(C−1) · Σ_c (Σ_{i∈c} (sᵢ − s̄))²) ÷ n, which for C = n is the usual s/√n. The interval is
     Wilson's for independent scores that are each the smallest or the largest possible, else Student's t with C − 1
     degrees of freedom. For proportions in clusters it is Wilson's with the effective number of items, n at most, and
-    the t quantile. The error of a few equal scores is not 0: where scores have two bounds, their interval is Wilson's
-    with as many items as clusters, since of all such scores those at the bounds vary most; where they have not, there
-    is no interval.
+    the t quantile. Scores that are all alike, or whose deviations cancel in every cluster, have a standard error of 0
+    that proves nothing. Where they have two bounds, their interval is Wilson's with as many items as clusters (with
+    all items, where they cancel), since of all such scores those at the bounds vary most; else there is none.
 
     Args:
         values: One score an item, at least one.
@@ -76,18 +76,17 @@ def mean_interval(
     mean = values[0] if alike else _sum(values) / n
     if math.isnan(mean):
         raise MetricError("infinite scores of both signs have no mean")
-    stderr = 0.0 if alike and count > 1 else None
-    if count > 1 and math.isfinite(mean) and not alike:
-        sums = _cluster_sums([value - mean for value in values], clusters)
-        stderr = math.sqrt(count / (count - 1) * math.fsum(s * s for s in sums)) / n
+    stderr = None
+    if count > 1 and math.isfinite(mean):
+        stderr = _error([value - mean for value in values], clusters, count, values) / n
     if low is not None and high is not None:
         ends, method = _share(values, mean, stderr, count, level, low, high)
         if method:
             return Interval(mean, stderr, *ends, count, method)
-    if stderr is None or not math.isfinite(mean):
+    if stderr is None:
         return Interval(mean, None, None, None, count, "mean")
     kind = "t" if independent else "clustered t"
-    if alike:
+    if stderr == 0:
         return Interval(mean, stderr, None, None, count, f"{kind}, no variation")
     t = t_quantile((1 + level) / 2, count - 1)
     ends = (_clip(mean - t * stderr, low, high), _clip(mean + t * stderr, low, high))
@@ -104,10 +103,10 @@ def _share(
     if binary and count == n:
         ends, method = wilson(p, n, normal_quantile((1 + level) / 2)), "wilson"
     elif stderr is not None and (stderr == 0 or binary):
-        if min(values) == max(values):
-            effective = float(count)
-        else:  # errors that cancel within clusters cannot tell more than n items do
-            effective = min(float(n), p * (1 - p) * width**2 / stderr**2) if stderr > 0 else float(n)
+        if stderr > 0:
+            effective = min(float(n), p * (1 - p) * width**2 / stderr**2)
+        else:
+            effective = float(count if min(values) == max(values) else n)
         ends = wilson(p, effective, t_quantile((1 + level) / 2, count - 1))
         method = f"wilson, effective n, {'t' if count == n else 'clustered t'}"
     else:
@@ -173,14 +172,20 @@ def ratio_interval(
     value = transform(ratio)
     if count < 2 or not math.isfinite(value):
         return Interval(value, None, None, None, count, "ratio")
-    sums = _cluster_sums([x - ratio * y for x, y in zip(tops, bottoms, strict=True)], clusters)
-    stderr = math.sqrt(count / (count - 1) * math.fsum(s * s for s in sums)) / bottom
+    stderr = _error([x - ratio * y for x, y in zip(tops, bottoms, strict=True)], clusters, count, tops) / bottom
     t = t_quantile((1 + level) / 2, count - 1)
     method = "ratio, t" if count == len(tops) else "ratio, clustered t"
-    if all(abs(x - ratio * y) <= _ROUNDING * abs(x) for x, y in zip(tops, bottoms, strict=True)):
+    if stderr == 0:
         return Interval(value, 0.0, None, None, count, f"{method}, no variation")
     ends = (_clip(transform(ratio - t * stderr), low, high), _clip(transform(ratio + t * stderr), low, high))
     return Interval(value, slope(ratio) * stderr, *ends, count, method)
+
+
+def _error(deviations: Sequence[float], clusters: Sequence[str] | None, count: int, values: Sequence[float]) -> float:
+    """√(C/(C−1) · Σ_c (Σ_{i∈c} dᵢ)²); 0 where it is no more than the rounding of the values."""
+    sums = _cluster_sums(deviations, clusters)
+    found = math.sqrt(count / (count - 1) * math.fsum(s * s for s in sums))
+    return found if found > _ROUNDING * math.fsum(map(abs, values)) else 0.0
 
 
 def _cluster_sums(deviations: Sequence[float], clusters: Sequence[str] | None) -> list[float]:
