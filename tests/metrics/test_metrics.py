@@ -362,6 +362,11 @@ class TestLoading:
             ("a b", BaseMetric, "name of a metric; got 'a b'"),
             ("x", int, "allowed: a subclass of midflight.BaseMetric"),
             ("x", type("Empty", (BaseMetric,), {}), r"has no compute\(self, predictions, labels\)"),
+            ("x", type("Empty", (SampleMetric,), {"compute": len}), r"has no grade\(self, sample\)"),
+            ("x", type("Empty", (GroupMetric,), {}), r"has no score_group\(self, grades, samples\)"),
+            ("x", type("Empty", (RatioMetric,), {}), r"has no terms\(self, sample\)"),
+            ("x", type("Empty", (ItemMetric,), {}), r"has no scores\(self, items\)"),
+            ("x", type("Empty", (CostMetric,), {}), r"has no measure\(self, cost\)"),
         ],
     )
     def test_what_can_be_no_metric(self, name, kind, message):

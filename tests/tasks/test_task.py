@@ -84,6 +84,8 @@ class TestFewShot:
         for num in (6, 9):
             with pytest.raises(ConfigError, match=rf"fewshot.num; got {num}; allowed: at most 5 examples"):
                 sums(fewshot={"num": num, "seed": seed}).requests(sums().items[0], False)
+            with pytest.raises(ConfigError, match="at most 5 examples beside the item itself"):
+                sums(fewshot={"num": num, "seed": seed}).fingerprint_parts()  # before anything runs
         assert len(sums(fewshot={"num": 5, "seed": seed}).requests(sums().items[0], True)[0].prompt) == 11
 
     @pytest.mark.parametrize("seed", [None, 1])

@@ -130,6 +130,17 @@ def _says_correct(metric: SampleMetric) -> bool:
     return (metric.low, metric.high, metric.higher_is_better) == (0.0, 1.0, True)
 
 
+_TO_WRITE: dict[type[BaseMetric], tuple[str, ...]] = {
+    SampleMetric: ("grade(self, sample)", "grades(self, samples)"),
+    GroupMetric: ("score_group(self, grades, samples)", "scores_of(self, graded, items)"),
+    RatioMetric: ("terms(self, sample)", "scores(self, items)"),
+    ItemMetric: ("scores(self, items)",),
+    CostMetric: ("measure(self, cost)",),
+    BaseMetric: ("compute(self, predictions, labels)",),
+}
+"""What a subclass has to write, or one of it; the most special base first."""
+
+
 def check_class(name: str, kind: Any) -> type[BaseMetric]:
     """The class, if it can be a metric.
 
@@ -140,9 +151,10 @@ def check_class(name: str, kind: Any) -> type[BaseMetric]:
         raise ConfigError("name of a metric", got=name, allowed="letters, digits and underscores")
     if not (isinstance(kind, type) and issubclass(kind, BaseMetric)):
         raise ConfigError(f"metric {name!r}", got=kind, allowed="a subclass of midflight.BaseMetric")
-    overridden = any(kind.compute is not base.compute for base in (BaseMetric,))
-    if not overridden and not issubclass(kind, ItemMetric | CostMetric):
-        raise ConfigError(f"metric {name!r} has no compute(self, predictions, labels)", got=kind.__name__)
+    base = next(base for base in _TO_WRITE if issubclass(kind, base))
+    methods = [signature.partition("(")[0] for signature in _TO_WRITE[base]]
+    if all(getattr(kind, method) is getattr(base, method) for method in methods):
+        raise ConfigError(f"metric {name!r} has no {_TO_WRITE[base][0]}", got=kind.__name__)
     return kind
 
 

@@ -129,17 +129,25 @@ class Task:
 
     @cached_property
     def _example_places(self) -> dict[str, list[int]]:
-        """Where the examples of each row stand in the pool; says so where examples are evaluated too."""
+        """Where the examples of each row stand in the pool; says so where examples are evaluated too.
+
+        Raises:
+            ConfigError: If there are too few of them for an item, which is never an example of its own.
+        """
         places: dict[str, list[int]] = {}
         for index, example in enumerate(self.examples):
             places.setdefault(row_key(example), []).append(index)
-        shared = len(places.keys() & set(map(row_key, self.items)))
+        shared = places.keys() & set(map(row_key, self.items))
+        most = len(self.examples) - max((len(places[key]) for key in shared), default=0)
+        if self.spec.fewshot is not None and self.spec.fewshot.num > most:
+            got, allowed = self.spec.fewshot.num, f"at most {most} examples beside the item itself"
+            raise ConfigError(f"task {self.name!r}: fewshot.num", got=got, allowed=allowed)
         if shared:
             logger.warning(
                 "midflight: task %r: %d of the few-shot examples are evaluated too, so that the answers of other items"
                 " stand in the prompts; give [fewshot] another split, or a source of its own",
                 self.name,
-                shared,
+                len(shared),
             )
         return places
 
@@ -172,9 +180,7 @@ class Task:
         if few is None:
             return ()
         own = self._example_places.get(row_key(item), ())  # an item is never its own example, wherever these come from
-        most, wanted = len(self.examples) - len(own), few.num + len(own)
-        if most < few.num:
-            raise ConfigError(f"task {self.name!r}: fewshot.num", got=few.num, allowed=f"at most {most} examples")
+        wanted = few.num + len(own)
         order = range(len(self.examples))
         first = order[:wanted] if few.seed is None else random.Random(f"{few.seed}:{item.id}").sample(order, wanted)
         return [self.examples[index] for index in first if index not in own][: few.num]
@@ -226,6 +232,8 @@ class Task:
     def _prompt_fields(self) -> dict[str, Any]:
         # what an examples' source gives is what counts; as a function it has no text that is the same in every process
         fields = self.spec.model_dump(mode="json", exclude={**dict.fromkeys(_NOT_PROMPT, True), "fewshot": {"source"}})
+        if self.spec.fewshot is not None:
+            _ = self._example_places  # too few examples show here, before anything runs
         fields["examples"] = digest([item_content(e) for e in self.examples])
         return fields
 
