@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from midflight.engines import Fake
 from midflight.engines.base import BaseEngine
 from midflight.errors import CapabilityError, ConfigError, EngineError, MetricError
-from midflight.metrics import BaseMetric
+from midflight.metrics import BaseMetric, CostMetric, RatioMetric, SampleMetric
 from midflight.pipeline import evaluate_checkpoint, evaluate_lm, evaluate_rw
 from midflight.records import Cost, Estimate, EvalReport, Output, Progress
 from midflight.run import Run
@@ -287,6 +287,49 @@ class TestUsersMetrics:
         with pytest.raises(ConfigError, match="metric 'int'; got <class 'int'>"):
             evaluate_checkpoint(sums(metrics=[int]), Fake(half_right))
 
+    def test_one_that_raises_fails_alone_and_is_reported(self):
+        class Grader(SampleMetric):
+            def grade(self, sample):
+                return 1.0 / (int(sample.item.id) % 5)
+
+        class Compute(BaseMetric):
+            def compute(self, predictions, labels):
+                raise KeyError("column")
+
+        class Slope(RatioMetric):
+            def terms(self, sample):
+                return float(sample.item.id), 1.0
+
+            def slope(self, ratio):
+                raise OSError("no table")
+
+        class Measure(CostMetric):
+            def measure(self, cost):
+                return {}["watts"]
+
+        classes = [Grader, Compute, Slope, Measure]
+        report = evaluate_checkpoint(sums(metrics=["exact_match", *classes]), Fake(half_right))
+        assert report.status == "partial"
+        assert report.estimate("exact_match").value == 0.5
+        assert report.estimate("grader").counts == {"ok": 16, "error": 4}
+        assert report.errors == {
+            "error: grader: grade raised ZeroDivisionError: float division by zero": 4,
+            "error: compute: compute raised KeyError: 'column'": 1,
+            "error: slope: the estimate raised OSError: no table": 1,
+            "error: measure: measure raised KeyError: 'watts'": 1,
+        }
+        for key in ("compute", "slope", "measure"):
+            assert (report.estimate(key).value, report.estimate(key).method) == (None, "failed")
+            assert report.estimate(key).note
+
+    def test_one_that_never_scores_says_why(self):
+        class Never(SampleMetric):
+            def grade(self, sample):
+                raise ValueError("no such column")
+
+        found = evaluate_checkpoint(sums(metrics=[Never]), Fake(right)).estimate("never")
+        assert (found.value, found.note) == (None, "no item has a score: grade raised ValueError: no such column")
+
     def test_it_enters_the_fingerprint(self):
         plain = evaluate_checkpoint(sums(), Fake(right))
         more = evaluate_checkpoint(sums(), Fake(right), registered={"risk_score": self.RiskSensitiveMetric})
@@ -316,6 +359,24 @@ class TestSchema:
         content["gained"] = content["cost"]["gained"] = content["estimates"][0]["gained"] = 1
         jsonschema.validate(content, report_schema())
         assert report_from_json(json.dumps(content)) == report
+
+    def test_it_says_how_the_task_was_asked(self):
+        sampling = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 7}
+        task = sums(samples=2, sampling=sampling, fewshot={"num": 3}, slices={"set": "set"}).limited(5, seed=4)
+        content = json.loads(report_to_json(evaluate_checkpoint(task, Fake("1"))))
+        jsonschema.validate(content, report_schema())
+        assert content["settings"] == {
+            **{"kind": "generate", "samples": 2, "temperature": 0.5, "top_p": 0.9, "top_k": 0, "max_tokens": 7},
+            **{"num_fewshot": 3, "limit": 5, "limit_seed": 4, "source": {"kind": "function", "function": "rows"}},
+        }
+        parts = {estimate["slice"]: estimate["part"] for estimate in content["estimates"]}
+        assert parts == {
+            "": None,
+            "set=even": {"name": "set", "value": "even"},
+            "set=odd": {"name": "set", "value": "odd"},
+        }
+        text = Task("t", SUMS, kind="loglikelihood", text="{{ a }}", metrics=["perplexity"])
+        assert evaluate_checkpoint(text, Fake()).settings.temperature is None
 
     def test_round_trip(self):
         report = self.example()

@@ -22,7 +22,7 @@ from midflight.engines.base import BaseEngine
 from midflight.errors import CapabilityError, ConfigError, EngineDiedError, EngineError, shorten
 from midflight.estimate import estimate_all
 from midflight.metrics import ALWAYS, BaseMetric, check_class, load_metrics, score_all
-from midflight.records import SCORED, Cost, EvalReport, Item, Output, Progress, Request, Sample, Score
+from midflight.records import SCORED, Cost, Estimate, EvalReport, Item, Output, Progress, Request, Sample, Score
 from midflight.run import Run
 from midflight.tasks import Task, load_task
 
@@ -77,6 +77,7 @@ def evaluate_checkpoint(
         scores = score_all(plan.metrics, samples)
         cost = _cost(sitting, outputs, stalled_s)
         estimates = estimate_all(plan.metrics, samples, scores, cost, level=level, seed=seed, skip=plan.skip)
+        lost = list(_unscored(samples, scores, estimates))
         report = EvalReport(
             id=sitting.id,
             task=plan.task.name,
@@ -84,7 +85,7 @@ def evaluate_checkpoint(
             fingerprint_parts=plan.parts,
             engine=plan.engine,
             weights=plan.weights,
-            status=_status(samples, scores, failure),
+            status="failed" if failure else "partial" if lost else "done",
             progress=progress,
             estimates=estimates,
             cost=cost,
@@ -92,8 +93,9 @@ def evaluate_checkpoint(
             started_at=sitting.started_at,
             run=run.name if run else "",
             project=run.project if run else "",
-            errors=_errors(samples, scores, failure),
+            errors=_errors(lost, failure),
             software=environ.software(),
+            settings=plan.task.settings,
         )
         sitting.finish(report, scores)
     return report
@@ -348,8 +350,10 @@ def _cost(sitting: _Sitting, outputs: Mapping[str, Output], stalled_s: float | N
     )
 
 
-def _unscored(samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]]) -> Iterator[str]:
-    """Why items have no score: each reason once an item."""
+def _unscored(
+    samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]], estimates: Sequence[Estimate]
+) -> Iterator[str]:
+    """Why items have no score, each reason once an item, and why metrics have no value."""
     for group in samples:
         lost = next((sample for sample in group if sample.state not in SCORED), None)
         if lost is not None:
@@ -359,16 +363,11 @@ def _unscored(samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence
         for score in found:
             if score.state not in SCORED and score.item_id not in lost_items:
                 yield f"{score.state}: {score.metric}: {score.note}"
+    for estimate in estimates:
+        if estimate.method == "failed":
+            yield f"error: {estimate.metric}: {estimate.note}"
 
 
-def _status(
-    samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]], failure: str
-) -> Literal["done", "partial", "failed"]:
-    if failure:
-        return "failed"
-    return "partial" if next(_unscored(samples, scores), None) is not None else "done"
-
-
-def _errors(samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]], failure: str) -> dict[str, int]:
-    counted = Counter(shorten(reason) for reason in _unscored(samples, scores))
+def _errors(lost: Sequence[str], failure: str) -> dict[str, int]:
+    counted = Counter(map(shorten, lost))
     return {**({shorten(failure): 1} if failure else {}), **dict(counted.most_common(10))}

@@ -20,6 +20,9 @@ STATES: tuple[State, ...] = ("ok", "unparsed", "truncated", "error", "cancelled"
 SCORED: frozenset[State] = frozenset({"ok", "unparsed", "truncated"})
 """States in which the model answered, so that a score exists. The others lower the coverage and never count as 0."""
 
+READ_CHARACTERS = 32_000
+"""Characters of an output in which an answer is looked for: patterns and parsers may take far more than linear time."""
+
 RequestKind: TypeAlias = Literal["loglikelihood", "generate", "reward"]
 """What is asked of an engine; also the name of the capability that answers it."""
 
@@ -190,6 +193,17 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of the items: those for which the task's slice `name` has this value."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """A number that never travels alone.
 
@@ -203,11 +217,12 @@ class Estimate:
         level: Confidence level of the interval.
         n: Items asked for, scored or not.
         clusters: Independent groups among the scored items.
-        method: How error and interval were computed.
+        method: How error and interval were computed; ``none`` = there is no value, ``failed`` = the metric raised.
         counts: Items by state; they sum to `n`.
         unit: Unit of the value, empty for a pure number.
         higher_is_better: Direction; None = neither.
         note: What a reader has to know, e.g. why there is no value.
+        part: The slice by name and value; None for all items.
     """
 
     metric: str
@@ -224,6 +239,7 @@ class Estimate:
     unit: str = ""
     higher_is_better: bool | None = None
     note: str = ""
+    part: Slice | None = None
 
     @property
     def num_scored(self) -> int:
@@ -239,6 +255,35 @@ class Estimate:
     def partial(self) -> bool:
         """True if an item is missing, so that the value does not speak for the whole set."""
         return self.n == 0 or self.num_scored < self.n
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a task was asked, for those who read a report without its task.
+
+    Attributes:
+        kind: Kind of the task, e.g. ``generate``.
+        samples: Attempts at each item.
+        temperature: 0 = greedy; this and the next three are None where nothing is generated.
+        top_p: Nucleus mass; 1 = off.
+        top_k: Number of candidate tokens; 0 = off.
+        max_tokens: New tokens at most.
+        num_fewshot: Solved examples before the question.
+        limit: Items that were drawn; None = all.
+        limit_seed: Seed of that draw.
+        source: The table that says where the rows came from; a Python function is its name.
+    """
+
+    kind: str = ""
+    samples: int = 1
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    num_fewshot: int = 0
+    limit: int | None = None
+    limit_seed: int = 0
+    source: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +334,7 @@ class EvalReport:
         project: The run's project.
         errors: First reasons for items without a score, with how often each occurred.
         software: Versions of what took part.
+        settings: How the task was asked.
         schema_version: Version of this schema.
     """
 
@@ -308,6 +354,7 @@ class EvalReport:
     project: str = ""
     errors: Mapping[str, int] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = Settings()
     schema_version: int = 1
 
     def estimate(self, metric: str, slice: str = "") -> Estimate:

@@ -35,10 +35,10 @@ class WorkerPool:
     """
 
     def __init__(self, workers: int) -> None:
-        self.workers = workers
+        self.workers = [_Worker() for _ in range(workers)]
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
-        for _ in range(workers):
-            self._idle.put(_Worker())
+        for worker in self.workers:
+            self._idle.put(worker)
 
     def map(self, function: str, calls: Sequence[Sequence[Any]], limit_s: float, extra: str) -> list[dict[str, Any]]:
         """Results of a function for many arguments, in their order.
@@ -63,7 +63,7 @@ class WorkerPool:
             finally:
                 self._idle.put(worker)
 
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="midflight-worker") as threads:
+        with ThreadPoolExecutor(len(self.workers), thread_name_prefix="midflight-worker") as threads:
             results = list(threads.map(one, calls))
         missing = next((result["missing"] for result in results if "missing" in result), None)
         if missing is not None:
@@ -71,9 +71,9 @@ class WorkerPool:
         return results
 
     def close(self) -> None:
-        """Ends all workers."""
-        for _ in range(self.workers):
-            self._idle.get().stop()
+        """Ends all workers, busy ones too; they start again when they are needed."""
+        for worker in self.workers:
+            worker.stop()
 
 
 class _Worker:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from scipy import stats
 from midflight.errors import MetricError
 from midflight.estimate import bootstrap_interval, estimate_all, mean_interval, ratio_interval, wilson
 from midflight.estimate.quantiles import normal_quantile, t_quantile
-from midflight.metrics import BaseMetric, load_metric, score_all
-from midflight.records import SCORED, STATES, Cost, Item, Output, Sample
+from midflight.metrics import BaseMetric, load_metric, load_metrics, score_all
+from midflight.records import SCORED, STATES, Cost, Item, Output, Sample, Slice
 
 scores = st.floats(-100, 100, allow_subnormal=False)
 
@@ -89,6 +90,81 @@ def test_equal_scores_are_not_certain():
     assert found.high > 0.5
     partial = mean_interval([0.25] * 4, low=0.0, high=1.0)
     assert partial.low < 0.25 < partial.high
+
+
+def test_no_variation_is_not_certainty():
+    """Three scores of 0.1 have a mean whose rounding must not pass for variation; without bounds there is no interval."""
+    for values in ([0.1] * 3, [0.7] * 7):
+        found = mean_interval(values, low=0.0, high=1.0)
+        assert (found.value, found.stderr, found.method) == (values[0], 0.0, "wilson, effective n, t")
+        assert found.high - found.low > 0.3
+    scaled = mean_interval([2.0] * 5, low=0.0, high=8.0)
+    plain = mean_interval([0.25] * 5, low=0.0, high=1.0)
+    assert (scaled.low, scaled.high) == pytest.approx((8 * plain.low, 8 * plain.high))
+    lengths = mean_interval([512.0] * 4, low=0.0)
+    assert (lengths.stderr, lengths.low, lengths.high, lengths.method) == (0.0, None, None, "t, no variation")
+    same = ratio_interval([0.2, 0.4, 0.6], [1.0, 2.0, 3.0])
+    assert (same.stderr, same.low, same.method) == (0.0, None, "ratio, t, no variation")
+
+
+def test_the_effective_n_is_at_most_n():
+    """Errors that cancel within each cluster leave a standard error of 0, or of a rounding, and no certainty."""
+    from midflight.estimate.quantiles import t_quantile
+
+    for right, wrong in ((1, 1), (1, 2)):
+        values = ([1.0] * right + [0.0] * wrong) * 4
+        clusters = [str(i // (right + wrong)) for i in range(len(values))]
+        found = mean_interval(values, clusters, low=0.0, high=1.0)
+        share = right / (right + wrong)
+        assert (found.low, found.high) == pytest.approx(wilson(share, len(values), t_quantile(0.975, 3)), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters"), [([0.1, 0.3, 0.3, 0.1], "aabb"), ([1.0, 0.5, 0.5, 0.0], "bacb"), ([1e-300] * 3, "abc")]
+)
+def test_deviations_that_cancel_in_every_cluster_prove_nothing(values, clusters):
+    free = mean_interval(values, list(clusters))
+    assert (free.stderr, free.low, free.high) == (0.0, None, None)
+    assert free.method.endswith("no variation")
+    bounded = mean_interval(values, list(clusters), low=0.0, high=1.0)
+    assert bounded.high - bounded.low > 0.3
+    ratio = ratio_interval(values, [1.0] * len(values), list(clusters))
+    assert (ratio.stderr, ratio.low) == (0.0, None)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0]), st.sampled_from("abc")), min_size=1, max_size=9),
+    st.sampled_from([(0.0, 1.0), (None, None), (0.0, None)]),
+    st.booleans(),
+)
+def test_every_interval_holds_its_value_and_has_a_width(rows, bounds, clustered):
+    values, clusters = [v for v, _ in rows], [c for _, c in rows] if clustered else None
+    low, high = bounds
+    for found in (
+        mean_interval(values, clusters, low=low, high=high),
+        ratio_interval(values, [1.0 + (v > 0.2) for v in values], clusters, low=low, high=high),
+    ):
+        assert (found.low is None) == (found.high is None)
+        if found.low is not None:
+            assert found.low <= found.value <= found.high
+            assert found.low < found.high
+
+
+def test_intervals_stay_within_the_bounds():
+    ppl, bits = load_metric("perplexity"), load_metric("bits_per_byte")
+    x, y = [0.01, 9.0, 0.02], [4.0, 5.0, 6.0]
+    found = ratio_interval(x, y, transform=ppl.transform, slope=ppl.slope, low=ppl.low, high=ppl.high)
+    assert (found.low, ppl.low) == (1.0, 1.0)
+    assert found.high > found.value
+    assert ratio_interval(x, y, low=bits.low, high=bits.high).low == 0.0
+    assert mean_interval([0.0, 0.0, 9.0], low=0.0).low == 0.0
+
+
+def test_infinite_scores_of_both_signs_have_no_mean():
+    assert mean_interval([math.inf, 1.0]).value == math.inf
+    for call in (lambda: mean_interval([math.inf, -math.inf]), lambda: ratio_interval([math.inf, -math.inf], [1, 1])):
+        with pytest.raises(MetricError, match="infinite"):
+            call()
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(0, 5)), min_size=1, max_size=80), st.randoms())
@@ -199,6 +275,17 @@ class TestBootstrap:
         assert (found.value, found.low) == (1.0, None)
         assert "undefined on" in found.method
 
+    def test_resamples_that_are_all_equal_prove_nothing(self):
+        found = bootstrap_interval(lambda p, _: 0.5, [([1], [1])] * 3)
+        assert (found.value, found.stderr, found.low, found.high) == (0.5, None, None, None)
+        assert found.method == "bootstrap, 1000, seed 0, no variation"
+
+    def test_any_seed(self):
+        groups = [([float(i)], [0]) for i in range(9)]
+        found = [bootstrap_interval(lambda p, _: sum(p) / len(p), groups, seed=seed) for seed in (-1, 1, -1, -(2**70))]
+        assert found[0] == found[2] != found[1]
+        assert found[3].stderr == pytest.approx(found[1].stderr, rel=0.1)
+
     def test_numpy_numbers_are_numbers(self):
         assert bootstrap_interval(lambda p, _: np.float32(0.5), [([1], [1])] * 3).value == 0.5
 
@@ -285,9 +372,42 @@ class TestEstimates:
                 raise KeyError("x")
 
         found = estimates([sample(0), sample(1)], Broken(), "exact_match")
-        assert found["broken", ""].value is None
-        assert found["broken", ""].note == "compute raised KeyError: 'x'"
+        broken = found["broken", ""]
+        assert (broken.value, broken.note, broken.method) == (None, "compute raised KeyError: 'x'", "failed")
+        assert (broken.counts, broken.partial) == ({"error": 2}, True)
         assert found["exact_match", ""].value == 1.0
+
+    def test_an_item_without_a_cluster_is_its_own(self):
+        """Also for a metric with only compute, and a cluster with an empty name is a cluster."""
+
+        class Share(BaseMetric):
+            key = "share"
+
+            def compute(self, predictions, labels):
+                return sum(p == y for p, y in zip(predictions, labels, strict=True)) / len(labels)
+
+        items = [sample(i, prediction=str(i % 2), cluster=c) for i, c in enumerate([None, None, "a", "a", "", ""])]
+        found = estimates(items, "exact_match", Share())
+        assert [e.clusters for e in found.values()] == [4, 4]
+
+    def test_slices_say_their_name_and_value(self):
+        items = [sample(i, slices={"level": str(i), "a=b": "c"}) for i in range(2)]
+        loaded = [load_metric("exact_match")]
+        found = estimate_all(loaded, items, score_all(loaded, items), Cost())
+        assert [(e.slice, e.part) for e in found] == [
+            ("", None),
+            ("a=b=c", Slice("a=b", "c")),
+            ("level=0", Slice("level", "0")),
+            ("level=1", Slice("level", "1")),
+        ]
+
+    def test_the_mean_of_samples_has_its_graders_bounds(self):
+        metrics = load_metrics(["response_length", "avg@2:response_length"], samples=2)
+        items = [[replace(s, index=j) for j in range(2) for s in sample(i)] for i in range(3)]
+        items[0] = [replace(s, outputs=(Output("", num_tokens=90),)) for s in items[0]]
+        mean, avg = estimate_all(metrics, items, score_all(metrics, items), Cost())
+        assert (avg.value, avg.ci_low, avg.ci_high, avg.unit) == (mean.value, 0.0, mean.ci_high, "tokens")
+        assert (avg.higher_is_better, load_metric("avg@2:exact_match").high) == (None, 1.0)
 
     def test_what_the_engine_cannot_feed_is_said(self):
         found = estimates([sample(0)], "token_entropy", skip={"token_entropy": "the fake engine gives no entropy"})

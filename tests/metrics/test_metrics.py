@@ -26,6 +26,7 @@ from midflight.metrics import (
     score_all,
 )
 from midflight.records import Cost, Item, Output, Sample
+from midflight.workers import WorkerPool
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 CASES = [(key, case) for key, cases in GOLDEN.items() for case in cases]
@@ -100,6 +101,78 @@ def test_a_score_that_is_no_number_is_an_error(bad):
 
     (score,) = Broken().scores([[Sample(Item("i", {}), 0, (Output("a"),), "4")]])
     assert (score.value, score.state) == (None, "error")
+
+
+class TestWhatRaises:
+    """A metric that raises fails alone: on the sample or item on which it does, or on all of them."""
+
+    items = [[Sample(Item(str(i), {}, "4"), 0, (Output("a"),), "4")] for i in range(3)]
+
+    def scores(self, kind, key="mine", **options):
+        metrics = load_metrics([key, "exact_match"], registered={"mine": kind}, **options)
+        found = score_all(metrics, self.items)
+        assert [score.value for score in found["exact_match"]] == [1.0] * 3
+        return [(score.value, score.state, score.note) for score in found[key]]
+
+    @pytest.mark.parametrize(
+        ("bad", "note"),
+        [
+            (lambda: {}["x"], "grade raised KeyError: 'x'"),
+            (lambda: "1.0", "a score must be a number, not str"),
+            (lambda: [1, 2], "a score must be a number, not list"),
+            (lambda: None, "the score is None"),
+        ],
+    )
+    def test_one_sample(self, bad, note):
+        class Mine(SampleMetric):
+            def grade(self, sample):
+                return bad() if sample.item.id == "1" else True
+
+        assert self.scores(Mine) == [(1.0, "ok", ""), (None, "error", note), (1.0, "ok", "")]
+
+    def test_all_samples_at_once(self):
+        class Mine(SampleMetric):
+            low, high = 0.0, 1.0
+
+            def grades(self, samples):
+                return [Grade(1.0)] * 2
+
+        wanted = [(None, "error", "grades gave 2 grades for 3 samples")] * 3
+        assert self.scores(Mine) == wanted
+        assert self.scores(Mine, "pass@1:mine") == wanted
+
+    def test_terms_and_whole_scores(self):
+        class Terms(RatioMetric):
+            def terms(self, sample):
+                return (1.0, 2.0 / int(sample.item.id))
+
+        class Whole(ItemMetric):
+            def scores(self, items):
+                raise RuntimeError("no")
+
+        assert [s[0] for s in self.scores(Terms)] == [None, 1.0, 1.0]
+        assert self.scores(Terms)[0][2] == "terms raised ZeroDivisionError: float division by zero"
+        assert self.scores(Whole) == [(None, "error", "scores raised RuntimeError: no")] * 3
+
+    def test_a_constructor(self):
+        class Mine(SampleMetric):
+            def __init__(self):
+                raise OSError("no file")
+
+        with pytest.raises(MetricError, match="metric 'mine' cannot be made without arguments: no file"):
+            load_metric("mine", {"mine": Mine})
+
+
+def test_a_rate_of_failures_says_not_what_is_correct():
+    assert load_metrics(["truncation_rate", "exact_match", "pass@1"])[2].grader.key == "exact_match"
+
+
+def test_a_closed_pool_can_be_closed_again_and_used_again():
+    pool = WorkerPool(1)
+    for _ in range(2):
+        pool.close()
+        assert pool.map("operator:add", [(1, 2)], 5.0, "") == [{"value": 3}]
+    pool.close()
 
 
 def test_nan_terms_of_a_ratio_are_an_error_and_infinite_ones_are_not():
@@ -289,6 +362,11 @@ class TestLoading:
             ("a b", BaseMetric, "name of a metric; got 'a b'"),
             ("x", int, "allowed: a subclass of midflight.BaseMetric"),
             ("x", type("Empty", (BaseMetric,), {}), r"has no compute\(self, predictions, labels\)"),
+            ("x", type("Empty", (SampleMetric,), {"compute": len}), r"has no grade\(self, sample\)"),
+            ("x", type("Empty", (GroupMetric,), {}), r"has no score_group\(self, grades, samples\)"),
+            ("x", type("Empty", (RatioMetric,), {}), r"has no terms\(self, sample\)"),
+            ("x", type("Empty", (ItemMetric,), {}), r"has no scores\(self, items\)"),
+            ("x", type("Empty", (CostMetric,), {}), r"has no measure\(self, cost\)"),
         ],
     )
     def test_what_can_be_no_metric(self, name, kind, message):

@@ -48,6 +48,10 @@ BROKEN = [
         (GOOD * 16 + '{"q": "x" "a": 1}\n').encode(),
         r"bad\.jsonl:17: not valid JSON: Expecting ',' .* column 11",
     ),
+    ("cut.jsonl", (GOOD + '{"q": "x",\n').encode(), r"cut\.jsonl:2: not valid JSON: .* at column 11$"),
+    ("open.jsonl", (GOOD + '{"q": "x\r\n').encode(), r"open\.jsonl:2: not valid JSON: Unterminated .* at column 7$"),
+    ("deep.jsonl", (GOOD + "[" * 100_000).encode(), r"deep\.jsonl:2: not valid JSON: nested too deeply"),
+    ("cut.json", b'[{"a": 1},\n{"a": 2},\n\n', r"cut\.json:2: not valid JSON: .* at column 10$"),
     ("list.jsonl", (GOOD + "[1]\n").encode(), r"list\.jsonl:2: a row must be an object of named columns; got \[1\]"),
     (
         "latin.jsonl",
@@ -99,12 +103,16 @@ def test_duplicate_ids_name_both_rows(tmp_path):
 def test_rows_from_python():
     assert [i.row for i in Task("t", ROWS, prompt="{{ q }}", metrics=["response_length"]).items] == ROWS
     assert [i.row for i in Task("t", lambda: iter(ROWS), prompt="{{ q }}", metrics=["response_length"]).items] == ROWS
-    with pytest.raises(TaskError, match="gave no rows"):
+    with pytest.raises(TaskError, match="rows: gave no rows"):
         _ = Task("t", [], prompt="x", metrics=["response_length"]).items
-    with pytest.raises(TaskError, match=r"a row must be a mapping of named columns; got 3"):
-        _ = Task("t", [3], prompt="x", metrics=["response_length"]).items
-    with pytest.raises(TaskError, match=r"cannot find the function 'nowhere:f'"):
-        _ = Task("t", {"kind": "function", "function": "nowhere:f"}, prompt="x", metrics=["response_length"]).items
+    for source in ([3], lambda: [3]):
+        with pytest.raises(TaskError, match=r"^rows\[0\]: a row must be a mapping of named columns; got 3"):
+            _ = Task("t", source, prompt="x", metrics=["response_length"]).items
+
+
+def test_a_table_runs_no_code():
+    with pytest.raises(ConfigError, match=r"a task file runs no code: give the function in Python.*got 'os:getcwd'"):
+        Task("t", {"kind": "function", "function": "os:getcwd"}, prompt="x", metrics=["response_length"])
 
 
 def test_unknown_sources_and_options_are_refused():
@@ -129,6 +137,67 @@ def test_a_hub_dataset_that_is_not_to_be_had_is_one_line_with_advice():
     with pytest.raises(TaskError, match=r"openai/gsm8k:main:test: cannot be loaded: .*--task KEY@PATH") as caught:
         _ = load_task("gsm8k").items
     assert "\n" not in str(caught.value)
+
+
+class TestWithoutANetwork:
+    """`datasets` would try for half a minute; what is in its cache is read all the same."""
+
+    @pytest.fixture(autouse=True)
+    def _nobody_answers(self, monkeypatch):
+        import datasets
+
+        monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_only_the_cache_is_asked(self, monkeypatch):
+        import datasets
+        from huggingface_hub import constants
+
+        seen = []
+
+        def load(*args, **options):
+            seen.append((datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE))
+            raise ConnectionError("not in the cache")
+
+        before = constants.HF_HUB_OFFLINE
+        monkeypatch.setattr(datasets, "load_dataset", load)
+        with pytest.raises(
+            TaskError, match=r"not in the cache; offline\? name a local copy .* load_task\('KEY@PATH'\)"
+        ):
+            _ = load_task("gsm8k").items
+        assert seen == [(True, True)]
+        assert (False, before) == (datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE)
+
+    def test_a_name_that_is_not_found_in_time_is_no_answer(self, monkeypatch):
+        import threading
+        import urllib.request
+
+        from midflight.tasks.sources import hub
+
+        wait = threading.Event()
+
+        def look_up(*args, **options):
+            wait.wait()
+            raise OSError("no such name")
+
+        monkeypatch.setattr(hub, "PROBE_S", 0.01)
+        monkeypatch.setattr(urllib.request, "urlopen", look_up)
+        assert not hub._hub_answers()
+        wait.set()
+
+    def test_anything_that_it_says_is_an_answer(self, monkeypatch):
+        import urllib.error
+        import urllib.request
+
+        from midflight.tasks.sources import hub
+
+        def refuse(*args, **options):
+            raise urllib.error.HTTPError("https://x", 403, "no", {}, None)
+
+        monkeypatch.setattr(urllib.request, "urlopen", refuse)
+        assert hub._hub_answers()
 
 
 @pytest.mark.skipif(find_spec("reasoning_gym") is None, reason="reasoning-gym is not installed")

@@ -78,9 +78,43 @@ class TestFewShot:
         ]
         assert task.requests(task.items[0], False)[0].prompt == "Add.\n\n1+2=3\n\n0+1="
 
-    def test_too_few(self):
-        with pytest.raises(TaskError, match=r"fewshot.num; got 9; allowed: at most 6 examples"):
-            sums(fewshot={"num": 9}).requests(sums().items[0], False)
+    @pytest.mark.parametrize("seed", [None, 3])
+    def test_too_few(self, seed):
+        """Of a pool of 6 rows, the item itself is none of its examples."""
+        for num in (6, 9):
+            with pytest.raises(ConfigError, match=rf"fewshot.num; got {num}; allowed: at most 5 examples"):
+                sums(fewshot={"num": num, "seed": seed}).requests(sums().items[0], False)
+            with pytest.raises(ConfigError, match="at most 5 examples beside the item itself"):
+                sums(fewshot={"num": num, "seed": seed}).fingerprint_parts()  # before anything runs
+        assert len(sums(fewshot={"num": 5, "seed": seed}).requests(sums().items[0], True)[0].prompt) == 11
+
+    @pytest.mark.parametrize("seed", [None, 1])
+    def test_an_item_is_never_its_own_example(self, seed, caplog):
+        """Also where the examples are the same rows from a source of their own; that they are evaluated is said."""
+        again = {"kind": "function", "function": lambda: [*SUMS, *SUMS]}
+        task = sums(fewshot={"num": 4, "seed": seed, "source": again})
+        for item in task.items:
+            asked = task.requests(item, False)[0].prompt.split("\n\n")
+            assert len(asked) == 5
+            assert asked[-1] not in {example[: len(asked[-1])] for example in asked[:-1]}
+        assert caplog.text.count("6 of the few-shot examples are evaluated too") == 1
+
+    def test_examples_of_their_own_are_no_warning(self, caplog):
+        source = {"kind": "function", "function": lambda: [{"a": 70 + a, "b": 1} for a in range(3)]}
+        assert sums(fewshot={"num": 3, "source": source}).requests(sums().items[0], False)
+        assert caplog.text == ""
+
+    def test_a_function_leaves_no_address_in_the_fingerprint(self):
+        def prints(rows):
+            return sums(
+                fewshot={"num": 1, "source": {"kind": "function", "function": lambda: rows}}
+            ).fingerprint_parts()
+
+        assert prints([{"a": 7, "b": 8}]) == prints([{"a": 7, "b": 8}]) != prints([{"a": 7, "b": 9}])
+
+    def test_pairs_take_no_examples(self):
+        with pytest.raises(ConfigError, match="a preference pair takes no solved examples"):
+            sums(kind="preference", chosen="a", rejected="b", fewshot={"num": 1})
 
     def test_a_source_without_splits(self):
         with pytest.raises(TaskError, match="has no splits"):
@@ -110,6 +144,29 @@ class TestGenerate:
     def test_first_match(self):
         sample = self.read(Output("x", text="#### 5 no #### 6"), answer=r"#### \d+", answer_pick="first")
         assert sample.prediction == "#### 5"
+
+    def test_answers_are_looked_for_where_they_stand(self):
+        """In the last 32,000 characters, or the first: a pattern may take far more than linear time."""
+        filler = "x" * 40_000
+        assert self.read(Output("", text=f"#### 1{filler}#### 2"), answer=r"#### \d").prediction == "#### 2"
+        assert self.read(Output("", text=f"#### 1{filler}"), answer=r"#### \d").prediction is None
+        first = self.read(Output("", text=f"#### 1{filler}#### 2"), answer=r"#### \d", answer_pick="first")
+        assert first.prediction == "#### 1"
+
+    @pytest.mark.parametrize(
+        ("text", "answer"),
+        [
+            ("The answer is 7.", "7"),
+            ("the answer is: x = 3.5. \nfoo", "x = 3.5"),
+            ("answer is 7\n<answer> 8 </answer>", "8"),
+            ("answer is" + " " * 50_000 + "x", None),
+            ("answer is" + " " * 30_000, None),
+        ],
+        ids=["plain", "colon", "tags", "cut", "blank"],
+    )
+    def test_the_pattern_of_reasoning_gym(self, text, answer):
+        pattern = load_task("reasoning_gym:chain_sum").spec.answer
+        assert self.read(Output("", text=text), answer=pattern).prediction == answer
 
     def test_an_error_is_no_answer(self):
         sample = self.read(Output("x", error="no connection"))
@@ -235,6 +292,25 @@ class TestPreference:
         assert (task.capability, chosen.kind, chosen.continuation) == ("loglikelihood", "loglikelihood", "Hello")
         assert chosen.prompt == ({"role": "user", "content": "Hi"},)
 
+    def test_by_likelihood_per_token(self):
+        """By the sum the shorter answer wins, by the mean the likelier one."""
+        outputs = [Output("", logprob=-6.0, num_tokens=6), Output("", logprob=-4.0, num_tokens=2)]
+        for by, margin in (("loglikelihood", -2.0), ("loglikelihood_per_token", 1.0)):
+            task = Task(
+                "p",
+                [{"c": "a", "r": "b"}],
+                kind="preference",
+                prompt="x",
+                chosen="c",
+                rejected="r",
+                scored_by=by,
+                metrics=["pairwise_accuracy"],
+            )
+            assert task.capability == "loglikelihood"
+            assert task.sample(task.items[0], 0, outputs).prediction == margin
+        lost = task.sample(task.items[0], 0, [Output("", logprob=-1.0)] * 2)
+        assert (lost.state, lost.note) == ("error", "the engine counts no tokens")
+
     def test_margin(self):
         task = Task(
             "p",
@@ -266,6 +342,7 @@ class TestSpec:
             ({"promt": "x"}, r"unknown key 'promt'; did you mean 'prompt'\?"),
             ({"samples": 0}, "samples: .*greater than or equal to 1"),
             ({"samples": "3"}, "samples: .*valid integer"),
+            ({"samples": 4, "sampling": {"temperature": 1.0}, "kind": "loglikelihood", "text": "x"}, "samples; got 4"),
             ({"samples": 4}, "several samples of a greedy answer are all the same"),
             ({"sampling": {"temperature": -1}}, "sampling.temperature"),
             ({"sampling": {"temprature": 1}}, r"unknown key 'sampling.temprature'; did you mean 'temperature'\?"),
@@ -316,6 +393,62 @@ class TestTemplates:
         with pytest.raises(TaskError):
             compile_expression("(1).__class__.__base__.__subclasses__()", "target")({})
 
+    @pytest.mark.parametrize(
+        "bomb",
+        [
+            "{{ 10 ** (10 ** 10) }}",
+            "{{ 'x' * 10 ** 10 }}",
+            "{{ 10 ** 10 * [0] }}",
+            "{{ 'x'.ljust(10 ** 9) }}",
+            "{% set pad = 'x'.ljust %}{{ pad(10 ** 9) }}",
+            "{{ 'x'|center(10 ** 9) }}",
+            "{{ [1, 2]|map('center', 10 ** 9)|list }}",
+            "{{ '%1000000000d'|format(3) }}",
+            "{{ '%*d' % (10 ** 9, 3) }}",
+            "{{ '{:1000000000}'.format(3) }}",
+            "{{ '{:{}}'.format(3, 10 ** 9) }}",
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+            "{% for i in q %}{% for j in q %}{% for k in q %}{% endfor %}{% endfor %}{% endfor %}",
+            "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+            *(
+                "{% set ns = namespace(x='ab') %}{% for i in range(40) %}{% set ns.x = " + twice + " %}{% endfor %}"
+                for twice in (
+                    "ns.x ~ ns.x",
+                    "ns.x + ns.x",
+                    "ns.x * 2",
+                    "ns.x.replace('', ns.x)",
+                    "ns.x.join([ns.x, ns.x, ns.x])",
+                    "[ns.x, ns.x, ns.x]|join(ns.x)",
+                    "[ns.x, ns.x]|join",
+                )
+            ),
+            "{% set ns = namespace(x='a') %}{% for i in range(40) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
+            "{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
+        ],
+    )
+    def test_what_would_take_all_time_or_memory_is_refused(self, bomb):
+        with pytest.raises(TaskError, match=r"prompt: (more than|a text or list of|a number of|a width)"):
+            compile_template(bomb, "prompt")({"q": "y" * 1000})
+
+    def test_what_is_of_ordinary_size_is_not(self):
+        row = {"q": "a b", "c": ["x", "y"], "n": 3}
+        for text, wanted in (
+            ("{% for x in c %}{{ loop.index }}{{ x }}{% if not loop.last %},{% endif %}{% endfor %}", "1x,2y"),
+            (
+                "{% for x in [1, 2] %}{{ x }}{% endfor %}{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}",
+                "12a1",
+            ),
+            ("{{ '%.2f' % n }} {{ '%d'|format(n) }} {{ '{:>4}'.format(n) }} {{ 'x'|center(3) }}", "3.00 3    3  x "),
+            ("{{ n * 2 + n ** 2 }}{{ q ~ n ~ c[0] }}{{ 'ab' * 2 }}{{ c + ['z'] }}", "15a b3xabab['x', 'y', 'z']"),
+            (
+                "{{ q.split() | join('-') }}{{ q|replace('a', 'b') }}{{ ', '.join(c) }}{{ range(n)|list }}",
+                "a-bb bx, y[0, 1, 2]",
+            ),
+        ):
+            assert compile_template(text, "prompt")(row) == wanted
+        assert compile_template("{{ q }}", "prompt")({"q": "x" * 4_000_000}) == "x" * 4_000_000
+        assert compile_expression("[10 ** 6, 7].index(7)", "target")({}) == 1
+
     def test_rows_cannot_inject_templates(self):
         assert compile_template("{{ q }}", "prompt")({"q": "{{ 7 * 7 }}"}) == "{{ 7 * 7 }}"
 
@@ -361,7 +494,6 @@ class TestFingerprint:
 
     def test_limits_differ(self):
         task = sums()
-        assert [i.id for i in task.limited(2).items] == ["000000", "000001"]
         drawn = task.limited(3, seed=1)
         assert [i.id for i in drawn.items] == sorted(i.id for i in drawn.items)
         prints = {t.fingerprint_parts()["items"] for t in (task, task.limited(2), drawn, task.limited(3, seed=2))}
@@ -369,6 +501,88 @@ class TestFingerprint:
         assert task.limited(99).fingerprint_parts() == task.fingerprint_parts()
         with pytest.raises(TaskError, match="limit; got 0"):
             task.limited(0)
+
+
+class TestLimit:
+    def test_it_is_a_draw_of_the_same_items_in_whatever_order_they_stand(self):
+        for fields in ({"id": "a"}, {}):
+            for seed in (0, 1):
+                one = [i.row for i in sums(**fields).limited(3, seed).items]
+                task = Task("t", SUMS[::-1], prompt="{{ a }}", metrics=["exact_match"], **fields)
+                assert [i.row for i in task.limited(3, seed).items][::-1] == one
+        draws = {tuple(i.id for i in sums().limited(3, seed).items) for seed in range(20)}
+        assert len(draws) > 8
+        assert [i.id for i in sums().limited(3).items] == ["000001", "000002", "000003"]  # seed 0 draws, too
+
+    def test_a_smaller_one_is_part_of_a_larger_one(self):
+        small, large = ({i.id for i in sums().limited(n, 5).items} for n in (2, 4))
+        assert small < large
+
+    def test_in_python_and_in_a_task_file(self, tmp_path):
+        (tmp_path / "rows.jsonl").write_text("".join(f'{{"q": "{n}"}}\n' for n in range(9)))
+        (tmp_path / "t.toml").write_text(
+            'source = { kind = "file", path = "rows.jsonl" }\nprompt = "{{ q }}"\nmetrics = ["response_length"]\n'
+            "limit = 4\nlimit_seed = 7\n"
+        )
+        whole = Task("t", tmp_path / "rows.jsonl", prompt="{{ q }}", metrics=["response_length"])
+        by_file = load_task(str(tmp_path / "t.toml"))
+        wanted = [item.id for item in whole.limited(4, 7).items]
+        assert [item.id for item in by_file.items] == [i.id for i in load_task(whole, limit=4, seed=7).items] == wanted
+        assert len(load_task(str(tmp_path / "t.toml"), limit=2).items) == 2
+        assert len(by_file.limited(None).items) == 9
+        assert by_file.settings.limit == 4
+        with pytest.raises(ConfigError, match="limit: .*greater than or equal to 1"):
+            sums(limit=0)
+
+
+class TestTexts:
+    """What is not valid Unicode fits no database and no tokenizer: it is refused with its row."""
+
+    @pytest.mark.parametrize(
+        ("row", "place"),
+        [
+            ({"q": "a\ud800"}, "q"),
+            ({"q": "a", "m": [{"content": "\udfff"}]}, r"m\[0\]\.content"),
+            ({"q": "a", "\ud800": 1}, "a column name"),
+        ],
+    )
+    def test_in_a_row(self, row, place, tmp_path):
+        import json
+
+        (tmp_path / "r.jsonl").write_text('{"q": "fine \\ud83d\\ude00"}\n' + json.dumps(row) + "\n")
+        task = Task("t", tmp_path / "r.jsonl", prompt="{{ q }}", metrics=["exact_match"])
+        with pytest.raises(TaskError, match=rf"r\.jsonl:2: {place}: not valid Unicode: half of a surrogate pair"):
+            _ = task.items
+
+    @pytest.mark.parametrize("field", ["id", "cluster", "target", "slices"])
+    def test_of_an_expression(self, field):
+        half = "'\\ud800' ~ a"
+        with pytest.raises(TaskError, match=rf"rows\[0\]: {field}.*: not valid Unicode"):
+            _ = sums(**{field: {"s": half} if field == "slices" else half}).items
+
+    def test_in_the_task_itself(self):
+        with pytest.raises(TaskError, match="prompt: not valid Unicode"):
+            sums(prompt="{{ a }}\ud800")
+
+
+def test_settings_are_json_whatever_a_function_is_given():
+    import functools
+    import json
+
+    for function, name in ((lambda extra: SUMS, "<lambda>"), (functools.partial(lambda extra: SUMS), "partial")):
+        source = {"kind": "function", "function": function, "options": {"extra": object()}}
+        task = Task("t", source, prompt="{{ a }}", metrics=["exact_match"])
+        assert len(task.items) == 6
+        wanted = {"kind": "function", "function": name, "options": {"extra": "object"}}
+        assert json.loads(json.dumps(task.settings.source)) == wanted
+
+
+def test_what_is_none_is_not_the_text_none():
+    rows = [{"q": n, "c": None if n < 2 else "x"} for n in range(4)]
+    task = Task("t", rows, prompt="{{ q }}", cluster="c", slices={"c": "c"}, metrics=["exact_match"])
+    assert [(item.cluster, item.slices) for item in task.items] == [(None, {})] * 2 + [("x", {"c": "x"})] * 2
+    with pytest.raises(TaskError, match=r"rows\[0\]: id; got None"):
+        _ = Task("t", rows, id="c", prompt="{{ q }}", metrics=["exact_match"]).items
 
 
 def test_seeds_are_independent_of_the_machine():
@@ -425,6 +639,55 @@ class TestLoading:
             load_task(f"{tmp_path}/mine.py:nothing")
         with pytest.raises(TaskError, match="no such Python file"):
             load_task(f"{tmp_path}/other.py:make")
+
+    def test_a_folder_with_a_copy(self, tmp_path):
+        """As the Hub has it: the file of the task's configuration and split; or the only file that there is."""
+        row = '{"question": "1+1?", "answer": "Two. #### %s"}\n'
+        for place, answer in (("main/test-00000-of-00001", 2), ("main/train-00000-of-00001", 3), ("other/test", 4)):
+            (tmp_path / "hub" / place).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "hub" / f"{place}.jsonl").write_text(row % answer)
+        (tmp_path / "one").mkdir()
+        (tmp_path / "one" / "gsm8k_rows.jsonl").write_text(row % 5)
+        for folder, target in ((f"{tmp_path}/hub/", "2"), (f"{tmp_path}/hub", "2"), (f"{tmp_path}/one/", "5")):
+            assert [item.target for item in load_task(f"gsm8k@{folder}").items] == [target]
+        with pytest.raises(TaskError, match=r"several files could be meant: main/test.*name one: NAME@FOLDER/FILE"):
+            load_task(f"math500@{tmp_path}/hub")
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(TaskError, match="no data files in this folder"):
+            load_task(f"gsm8k@{tmp_path}/empty")
+
+    @pytest.mark.parametrize("name", ["gsm8k@", "@rows.jsonl", "@"])
+    def test_half_of_a_name(self, name):
+        with pytest.raises(ConfigError, match="allowed: NAME@PATH: a task, and a file or folder"):
+            load_task(name)
+
+    def test_a_python_task_takes_no_other_rows(self):
+        with pytest.raises(ConfigError, match="brings its own rows: leave out @PATH"):
+            load_task("mine.py:make@rows.jsonl")
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('source = "rows.jsonl"', r"t\.toml: source; got 'rows.jsonl'; allowed: a table, e.g. source = \{ kind"),
+            ('source = "some path"', r"t\.toml: source; got 'some path'; allowed: a table"),
+            ("source = { kind = 'file', path = 5 }", r"t\.toml: source.path; got 5; allowed: a text"),
+            ("source = { kind = 'file', path = 'x' }\nfewshot = 3", r"t\.toml: fewshot; got 3; allowed: a table, e.g."),
+            ("source = { kind = 'file', path = 'x' }\nfewshot = { source = 'x' }", "fewshot.source; got 'x'"),
+            ('extends = "gsm8k"\nsource = 3', "source; got 3"),
+            ('extends = "t.toml"', r"t\.toml: extends itself"),
+            ("extends = 3", "extends; got 3"),
+            ("source = { kind = 'function', function = 'os:getcwd' }", "a task file runs no code"),
+            (
+                "source = { kind = 'file', path = 'x' }\nfewshot = { num = 1, source = { kind = 'function', function = 'os:getcwd' } }",
+                "a task file runs no code",
+            ),
+            ("source = { kind = 'file', path = 'x' }\nself = 1", "unknown key 'self'"),
+        ],
+    )
+    def test_task_files_that_are_wrong(self, text, message, tmp_path):
+        (tmp_path / "t.toml").write_text(f'prompt = "x"\nmetrics = ["exact_match"]\n{text}\n')
+        with pytest.raises(ConfigError, match=message):
+            _ = load_task(str(tmp_path / "t.toml")).examples
 
     def test_what_there_is_not(self, tmp_path):
         with pytest.raises(UnknownKeyError, match="did you mean 'gsm8k'"):

@@ -100,7 +100,7 @@ def load_tasks(names: list[str], limit: int | None, seed: int) -> list[Task]:
     for name in names:
         shown = f"task {shorten(name, 100)}"
         try:
-            task = load_task(name).limited(limit, seed if limit is not None and seed else None)
+            task = load_task(name, limit=limit, seed=seed)
             _ = task.items
         except RecursionError:
             raise TaskError(f"{shown}: its files are nested too deeply, or extend each other in a circle") from None

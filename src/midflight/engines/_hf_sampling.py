@@ -36,6 +36,8 @@ class SeededSampler(LogitsProcessor):  # type: ignore[misc]
             for seed in seeds
         ]
         self._draws_BT = torch.stack(draws).to(device=device, dtype=torch.float32)  # B rows, T steps
+        # a draw just below 1 is rounded to 1, which would take the last token however improbable
+        self._draws_BT.clamp_(max=1 - 2**-24)
         self._step = 0
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -43,7 +45,9 @@ class SeededSampler(LogitsProcessor):  # type: ignore[misc]
         for warper in self._warpers:
             scores = warper(input_ids, scores)
         cumulative_BV = scores.softmax(dim=-1).cumsum(dim=-1)
-        wanted_B1 = self._draws_BT[:, self._step, None] * cumulative_BV[:, -1:]
+        total_B1 = cumulative_BV[:, -1:]
+        wanted_B1 = self._draws_BT[:, self._step, None] * total_B1
+        wanted_B1 = torch.minimum(wanted_B1, total_B1.nextafter(torch.zeros_like(total_B1)))  # nor may the product be
         self._step += 1
         # right=True: a draw of exactly 0 must not pick a leading token of probability 0
         token_B1 = torch.searchsorted(cumulative_BV, wanted_B1, right=True).clamp_(max=scores.shape[-1] - 1)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from midflight.errors import MetricError
 from midflight.estimate.bootstrap import bootstrap_interval
 from midflight.estimate.intervals import Interval, mean_interval, ratio_interval, wilson
-from midflight.metrics.base import BaseMetric, CostMetric, ItemMetric, RatioMetric
-from midflight.records import SCORED, STATES, Cost, Estimate, Item, Sample, Score, State
+from midflight.metrics.base import BaseMetric, CostMetric, ItemMetric, RatioMetric, as_number, joint_state, raised
+from midflight.records import SCORED, STATES, Cost, Estimate, Item, Sample, Score, Slice, State
 
 __all__ = ["Interval", "bootstrap_interval", "estimate_all", "mean_interval", "ratio_interval", "wilson"]
 
@@ -41,34 +42,34 @@ def estimate_all(
     """
     found = []
     for metric in metrics:
-        for slice_name, indices in _slices(items).items():
-            if slice_name and isinstance(metric, CostMetric):
-                continue
+        for part, indices in _slices(items).items():
             chosen = [items[index] for index in indices]
+            if part is not None and isinstance(metric, CostMetric):
+                continue
             if skip and metric.key in skip:
-                found.append(
-                    _nothing(metric, slice_name, dict.fromkeys(("not_run",), len(chosen)), level, skip[metric.key])
-                )
+                estimate = _nothing(metric, {"not_run": len(chosen)}, level, skip[metric.key])
             elif isinstance(metric, ItemMetric):
-                found.append(_of_scores(metric, slice_name, [scores[metric.key][i] for i in indices], chosen, level))
+                estimate = _of_scores(metric, [scores[metric.key][i] for i in indices], chosen, level)
             elif isinstance(metric, CostMetric):
-                found.append(_of_cost(metric, chosen, cost, level))
+                estimate = _of_cost(metric, chosen, cost, level)
             else:
-                found.append(_of_set(metric, slice_name, chosen, level, seed))
+                estimate = _of_set(metric, chosen, level, seed)
+            found.append(replace(estimate, slice=str(part or ""), part=part))
     return found
 
 
-def _slices(items: Sequence[Sequence[Sample]]) -> dict[str, list[int]]:
-    """Indices of the items in each slice; the empty name holds all."""
-    slices: dict[str, list[int]] = {"": list(range(len(items)))}
+def _slices(items: Sequence[Sequence[Sample]]) -> dict[Slice | None, list[int]]:
+    """Indices of the items in each slice, in the order of their names and values; first, as None, all items."""
+    slices: dict[Slice, list[int]] = {}
     for index, samples in enumerate(items):
         for name, value in samples[0].item.slices.items():
-            slices.setdefault(f"{name}={value}", []).append(index)
-    return dict(sorted(slices.items()))
+            slices.setdefault(Slice(name, value), []).append(index)
+    ordered = sorted(slices.items(), key=lambda entry: (entry[0].name, entry[0].value))
+    return {None: list(range(len(items))), **dict(ordered)}
 
 
 def _of_scores(
-    metric: ItemMetric, slice_name: str, scores: Sequence[Score], items: Sequence[Sequence[Sample]], level: float
+    metric: ItemMetric, scores: Sequence[Score], items: Sequence[Sequence[Sample]], level: float
 ) -> Estimate:
     counts = _counts([score.state for score in scores])
     pairs = sorted(
@@ -76,54 +77,65 @@ def _of_scores(
         key=lambda pair: pair[1].id,
     )
     if not pairs:
-        return _nothing(metric, slice_name, counts, level, "no item has a score" if scores else "no items")
+        reasons = Counter(score.note for score in scores if score.state == "error" and score.note)
+        most = f": {reasons.most_common(1)[0][0]}" if reasons else ""
+        return _nothing(metric, counts, level, f"no item has a score{most}" if scores else "no items")
     values = [score.value for score, _ in pairs if score.value is not None]
     clusters = _clusters([item for _, item in pairs])
     interval: Interval | None
-    if isinstance(metric, RatioMetric):
-        weights = [score.weight for score, _ in pairs]
-        interval = ratio_interval(
-            values, weights, clusters, level=level, transform=metric.transform, slope=metric.slope
-        )
-    else:
-        interval = mean_interval(values, clusters, level=level, low=metric.low, high=metric.high)
+    try:
+        if isinstance(metric, RatioMetric):
+            interval = ratio_interval(
+                values,
+                [score.weight for score, _ in pairs],
+                clusters,
+                level=level,
+                transform=metric.transform,
+                slope=metric.slope,
+                low=metric.low,
+                high=metric.high,
+            )
+        else:
+            interval = mean_interval(values, clusters, level=level, low=metric.low, high=metric.high)
+    except Exception as error:  # a user's `transform`, `slope` or bounds: the other metrics go on
+        return _failed(metric, counts, level, raised("the estimate", error))
     if interval is None:
-        return _nothing(metric, slice_name, counts, level, "the denominator is 0")
-    return _estimate(metric, slice_name, interval, counts, level)
+        return _nothing(metric, counts, level, "the denominator is 0")
+    return _estimate(metric, interval, counts, level)
 
 
 def _of_cost(metric: CostMetric, items: Sequence[Sequence[Sample]], cost: Cost, level: float) -> Estimate:
     counts = _counts([joint(samples) for samples in items])
-    value = metric.measure(cost)
+    try:
+        measured = metric.measure(cost)
+        value = None if measured is None else as_number(measured)
+    except Exception as error:  # user code: the other metrics go on
+        return _failed(metric, counts, level, raised("measure", error))
     if value is None:
-        return _nothing(metric, "", counts, level, "not measured here")
-    return _estimate(metric, "", Interval(value, None, None, None, 1, "measured once"), counts, level)
+        return _nothing(metric, counts, level, "not measured here")
+    return _estimate(metric, Interval(value, None, None, None, 1, "measured once"), counts, level)
 
 
-def _of_set(
-    metric: BaseMetric, slice_name: str, items: Sequence[Sequence[Sample]], level: float, seed: int
-) -> Estimate:
+def _of_set(metric: BaseMetric, items: Sequence[Sequence[Sample]], level: float, seed: int) -> Estimate:
     counts = _counts([joint(samples) for samples in items])
     scored = sorted((s for s in items if joint(s) in SCORED), key=lambda samples: samples[0].item.id)
     if not scored:
-        return _nothing(metric, slice_name, counts, level, "no item has an answer" if items else "no items")
+        return _nothing(metric, counts, level, "no item has an answer" if items else "no items")
     groups: dict[str, tuple[list[object], list[object]]] = {}
     for samples in scored:
         item = samples[0].item
-        predictions, labels = groups.setdefault(item.cluster or f"\0{item.id}", ([], []))
+        predictions, labels = groups.setdefault(_cluster(item), ([], []))
         predictions += ["" if sample.prediction is None else sample.prediction for sample in samples]
         labels += [item.target] * len(samples)
     try:
         interval = bootstrap_interval(metric.compute, list(groups.values()), level=level, seed=seed)
     except MetricError as error:
-        return _nothing(metric, slice_name, counts, level, error.message)
-    return _estimate(metric, slice_name, interval, counts, level)
+        return _failed(metric, counts, level, error.message)
+    return _estimate(metric, interval, counts, level)
 
 
 def joint(samples: Sequence[Sample]) -> State:
     """How an item ended, from its samples: the first that has no answer says so, else `ok` if one is."""
-    from midflight.metrics.base import joint_state
-
     lost = next((sample.state for sample in samples if sample.state not in SCORED), None)
     return lost or joint_state([sample.state for sample in samples])
 
@@ -131,7 +143,12 @@ def joint(samples: Sequence[Sample]) -> State:
 def _clusters(items: Sequence[Item]) -> list[str] | None:
     if all(item.cluster is None for item in items):
         return None
-    return [item.cluster if item.cluster is not None else f"\0{item.id}" for item in items]
+    return [_cluster(item) for item in items]
+
+
+def _cluster(item: Item) -> str:
+    """The item's cluster; one that has none is its own."""
+    return item.cluster if item.cluster is not None else f"\0{item.id}"
 
 
 def _counts(states: Sequence[State]) -> dict[State, int]:
@@ -139,12 +156,10 @@ def _counts(states: Sequence[State]) -> dict[State, int]:
     return {state: counted[state] for state in STATES if counted[state]}
 
 
-def _estimate(
-    metric: BaseMetric, slice_name: str, interval: Interval, counts: Mapping[State, int], level: float
-) -> Estimate:
+def _estimate(metric: BaseMetric, interval: Interval, counts: Mapping[State, int], level: float) -> Estimate:
     return Estimate(
         metric=metric.key,
-        slice=slice_name,
+        slice="",
         value=interval.value,
         stderr=interval.stderr,
         ci_low=interval.low,
@@ -159,10 +174,18 @@ def _estimate(
     )
 
 
-def _nothing(metric: BaseMetric, slice_name: str, counts: Mapping[State, int], level: float, note: str) -> Estimate:
+def _failed(metric: BaseMetric, counts: Mapping[State, int], level: float, reason: str) -> Estimate:
+    """The estimate of a metric that raised: what the model answered is an error as far as this metric sees it."""
+    lost = {state: count for state, count in counts.items() if state not in SCORED}
+    answered = sum(counts.values()) - sum(lost.values())
+    seen: dict[State, int] = {**lost, "error": lost.get("error", 0) + answered}
+    return replace(_nothing(metric, seen, level, reason), method="failed")
+
+
+def _nothing(metric: BaseMetric, counts: Mapping[State, int], level: float, note: str) -> Estimate:
     return Estimate(
         metric=metric.key,
-        slice=slice_name,
+        slice="",
         value=None,
         stderr=None,
         ci_low=None,

@@ -25,13 +25,14 @@ def bootstrap_interval(
     """The value over all groups, with the percentile bootstrap's interval (Efron & Tibshirani 1993, chapter 13).
 
     Groups are resampled whole, so that what is not independent stays together. A resample for which the metric is not
-    defined (one class only, say) is left out; if that happens to more than one in ten, there is no interval.
+    defined (one class only, say) is left out; if that happens to more than one in ten, there is no interval. Resamples
+    that all give the same value do not prove it: there is no error and no interval then.
 
     Args:
         compute: The metric: predictions and labels to a number.
         groups: Predictions and labels of each independent group, in a fixed order.
         level: Confidence level.
-        seed: Seed of the resampling.
+        seed: Seed of the resampling; any whole number.
         replicates: Resamples.
 
     Raises:
@@ -52,7 +53,8 @@ def bootstrap_interval(
         raise MetricError("compute gave no finite number", got=value)
     if n < 2:
         return Interval(value, None, None, None, n, "bootstrap")
-    random = np.random.Generator(np.random.PCG64(seed))
+    # NumPy takes no negative seed, but a list of numbers
+    random = np.random.Generator(np.random.PCG64(seed if seed >= 0 else [-seed, 1]))
     found = []
     for _ in range(replicates):
         try:
@@ -65,6 +67,8 @@ def bootstrap_interval(
         return Interval(
             value, None, None, None, n, f"bootstrap, undefined on {replicates - len(found)} of {replicates}"
         )
+    if min(found) == max(found):
+        return Interval(value, None, None, None, n, f"bootstrap, {replicates}, seed {seed}, no variation")
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
     return Interval(
         value, float(np.std(found, ddof=1)), float(low), float(high), n, f"bootstrap, {replicates}, seed {seed}"

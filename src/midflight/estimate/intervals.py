@@ -11,7 +11,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from midflight.errors import MetricError
 from midflight.estimate.quantiles import normal_quantile, t_quantile
+
+_ROUNDING = 1e-15
+"""Relative error of a difference of means, or of products, of floats: what is below it is no variation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class Interval:
 
     Attributes:
         value: The estimate.
-        stderr: Its standard error; None with fewer than two clusters.
+        stderr: Its standard error; None with fewer than two clusters, or where resampling shows none.
         low: Lower end; None where it is not defined.
         high: Upper end.
         clusters: Independent groups.
@@ -46,9 +50,11 @@ def mean_interval(
     """The mean of scores.
 
     The standard error is √(C/(C−1) · Σ_c (Σ_{i∈c} (sᵢ − s̄))²) ÷ n, which for C = n is the usual s/√n. The interval is
-    Wilson's for independent scores of 0 and 1, else Student's t with C − 1 degrees of freedom. For proportions in
-    clusters, and for scores that are all alike, it is Wilson's with the effective number of items and the t quantile,
-    since the error of a few equal scores is not 0.
+    Wilson's for independent scores that are each the smallest or the largest possible, else Student's t with C − 1
+    degrees of freedom. For proportions in clusters it is Wilson's with the effective number of items, n at most, and
+    the t quantile. Scores that are all alike, or whose deviations cancel in every cluster, have a standard error of 0
+    that proves nothing. Where they have two bounds, their interval is Wilson's with as many items as clusters (with
+    all items, where they cancel), since of all such scores those at the bounds vary most; else there is none.
 
     Args:
         values: One score an item, at least one.
@@ -57,31 +63,55 @@ def mean_interval(
         low: Smallest possible score; the interval does not leave it.
         high: Largest possible score.
 
+    Raises:
+        MetricError: If the scores have no mean: infinite ones of both signs.
+
     >>> mean_interval([1.0, 1.0, 0.0, 1.0], low=0.0, high=1.0).value
     0.75
     """
     n = len(values)
-    mean = math.fsum(values) / n
-    independent = clusters is None or len(set(clusters)) == n
     count = n if clusters is None else len(set(clusters))
+    independent = count == n
+    alike = min(values) == max(values)  # exactly: the rounding of a mean must not look like variation
+    mean = values[0] if alike else _sum(values) / n
+    if math.isnan(mean):
+        raise MetricError("infinite scores of both signs have no mean")
     stderr = None
     if count > 1 and math.isfinite(mean):
-        sums = _cluster_sums([value - mean for value in values], clusters)
-        stderr = math.sqrt(count / (count - 1) * math.fsum(s * s for s in sums)) / n
-    share = (low, high) == (0.0, 1.0)
-    binary = share and all(value in (0.0, 1.0) for value in values)
-    if binary and independent:
-        ends = wilson(mean, n, normal_quantile((1 + level) / 2))
-        return Interval(mean, stderr, *ends, count, "wilson")
+        stderr = _error([value - mean for value in values], clusters, count, values) / n
+    if low is not None and high is not None:
+        ends, method = _share(values, mean, stderr, count, level, low, high)
+        if method:
+            return Interval(mean, stderr, *ends, count, method)
     if stderr is None:
         return Interval(mean, None, None, None, count, "mean")
-    t = t_quantile((1 + level) / 2, count - 1)
     kind = "t" if independent else "clustered t"
-    if share and (stderr == 0 or binary):
-        effective = mean * (1 - mean) / stderr**2 if stderr > 0 else count
-        return Interval(mean, stderr, *wilson(mean, effective, t), count, f"wilson, effective n, {kind}")
+    if stderr == 0:
+        return Interval(mean, stderr, None, None, count, f"{kind}, no variation")
+    t = t_quantile((1 + level) / 2, count - 1)
     ends = (_clip(mean - t * stderr, low, high), _clip(mean + t * stderr, low, high))
     return Interval(mean, stderr, *ends, count, kind)
+
+
+def _share(
+    values: Sequence[float], mean: float, stderr: float | None, count: int, level: float, low: float, high: float
+) -> tuple[tuple[float, float], str]:
+    """Wilson's interval of scores between two bounds, and its method; empty where t's is the right one."""
+    n, width = len(values), high - low
+    p = (mean - low) / width
+    binary = all(value in (low, high) for value in values)
+    if binary and count == n:
+        ends, method = wilson(p, n, normal_quantile((1 + level) / 2)), "wilson"
+    elif stderr is not None and (stderr == 0 or binary):
+        if stderr > 0:
+            effective = min(float(n), p * (1 - p) * width**2 / stderr**2)
+        else:
+            effective = float(count if min(values) == max(values) else n)
+        ends = wilson(p, effective, t_quantile((1 + level) / 2, count - 1))
+        method = f"wilson, effective n, {'t' if count == n else 'clustered t'}"
+    else:
+        return (0.0, 0.0), ""
+    return (low + width * ends[0], low + width * ends[1]), method
 
 
 def wilson(p: float, n: float, z: float) -> tuple[float, float]:
@@ -110,11 +140,14 @@ def ratio_interval(
     level: float = 0.95,
     transform: Callable[[float], float] = float,
     slope: Callable[[float], float] = lambda _: 1.0,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Interval | None:
     """A sum over a sum, such as perplexity; None if the denominator is 0.
 
     The error of r = Σx ÷ Σy is √(C/(C−1) · Σ_c (Σ_{i∈c} (xᵢ − r·yᵢ))²) ÷ Σy (linearisation; Cochran 1977, section 6).
-    The interval is t's for r, transformed; the standard error is carried over by the delta method.
+    The interval is t's for r, transformed and kept within the bounds; the standard error is carried over by the delta
+    method. Items whose ratios are all alike give no interval: they do not prove that the error is 0.
 
     Args:
         tops: Numerator of each item.
@@ -123,21 +156,36 @@ def ratio_interval(
         level: Confidence level.
         transform: The value from r; increasing.
         slope: Its derivative.
+        low: Smallest possible value.
+        high: Largest possible value.
+
+    Raises:
+        MetricError: If the ratio is no number, as with infinite terms of both signs.
     """
-    bottom = math.fsum(bottoms)
+    bottom = _sum(bottoms)
     if bottom == 0:
         return None
-    ratio = math.fsum(tops) / bottom if all(map(math.isfinite, tops)) else sum(tops) / bottom
+    ratio = _sum(tops) / bottom
+    if math.isnan(ratio):
+        raise MetricError("the ratio is no number: infinite terms")
     count = len(tops) if clusters is None else len(set(clusters))
     value = transform(ratio)
     if count < 2 or not math.isfinite(value):
         return Interval(value, None, None, None, count, "ratio")
-    sums = _cluster_sums([x - ratio * y for x, y in zip(tops, bottoms, strict=True)], clusters)
-    stderr = math.sqrt(count / (count - 1) * math.fsum(s * s for s in sums)) / bottom
+    stderr = _error([x - ratio * y for x, y in zip(tops, bottoms, strict=True)], clusters, count, tops) / bottom
     t = t_quantile((1 + level) / 2, count - 1)
     method = "ratio, t" if count == len(tops) else "ratio, clustered t"
-    ends = (transform(ratio - t * stderr), transform(ratio + t * stderr))
+    if stderr == 0:
+        return Interval(value, 0.0, None, None, count, f"{method}, no variation")
+    ends = (_clip(transform(ratio - t * stderr), low, high), _clip(transform(ratio + t * stderr), low, high))
     return Interval(value, slope(ratio) * stderr, *ends, count, method)
+
+
+def _error(deviations: Sequence[float], clusters: Sequence[str] | None, count: int, values: Sequence[float]) -> float:
+    """√(C/(C−1) · Σ_c (Σ_{i∈c} dᵢ)²); 0 where it is no more than the rounding of the values."""
+    sums = _cluster_sums(deviations, clusters)
+    found = math.sqrt(count / (count - 1) * math.fsum(s * s for s in sums))
+    return found if found > _ROUNDING * math.fsum(map(abs, values)) else 0.0
 
 
 def _cluster_sums(deviations: Sequence[float], clusters: Sequence[str] | None) -> list[float]:
@@ -147,6 +195,11 @@ def _cluster_sums(deviations: Sequence[float], clusters: Sequence[str] | None) -
     for deviation, cluster in zip(deviations, clusters, strict=True):
         groups.setdefault(cluster, []).append(deviation)
     return [math.fsum(group) for group in groups.values()]
+
+
+def _sum(values: Sequence[float]) -> float:
+    """The exact sum; infinite, or NaN for infinities of both signs, where it is."""
+    return math.fsum(values) if all(map(math.isfinite, values)) else sum(values)
 
 
 def _clip(value: float, low: float | None, high: float | None) -> float:

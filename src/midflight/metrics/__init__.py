@@ -20,6 +20,9 @@ from midflight.metrics.base import (
     ItemMetric,
     RatioMetric,
     SampleMetric,
+    failed_grades,
+    failed_scores,
+    raised,
 )
 from midflight.records import Sample, Score
 
@@ -90,7 +93,7 @@ def _keys() -> list[str]:
 def _construct(kind: type[BaseMetric], key: str) -> BaseMetric:
     try:
         return kind()
-    except TypeError as error:
+    except Exception as error:  # user code; nothing has run yet
         raise MetricError(f"metric {key!r} cannot be made without arguments: {error}") from None
 
 
@@ -109,7 +112,7 @@ def load_metrics(
         MetricError: If a metric needs more samples, or a grader beside it.
     """
     metrics = [load_metric(key, registered) for key in keys]
-    grader = next((m for m in metrics if isinstance(m, SampleMetric) and (m.low, m.high) == (0.0, 1.0)), None)
+    grader = next((m for m in metrics if isinstance(m, SampleMetric) and _says_correct(m)), None)
     for metric in metrics:
         if not isinstance(metric, GroupMetric):
             continue
@@ -123,6 +126,21 @@ def load_metrics(
     return metrics
 
 
+def _says_correct(metric: SampleMetric) -> bool:
+    return (metric.low, metric.high, metric.higher_is_better) == (0.0, 1.0, True)
+
+
+_TO_WRITE: dict[type[BaseMetric], tuple[str, ...]] = {
+    SampleMetric: ("grade(self, sample)", "grades(self, samples)"),
+    GroupMetric: ("score_group(self, grades, samples)", "scores_of(self, graded, items)"),
+    RatioMetric: ("terms(self, sample)", "scores(self, items)"),
+    ItemMetric: ("scores(self, items)",),
+    CostMetric: ("measure(self, cost)",),
+    BaseMetric: ("compute(self, predictions, labels)",),
+}
+"""What a subclass has to write, or one of it; the most special base first."""
+
+
 def check_class(name: str, kind: Any) -> type[BaseMetric]:
     """The class, if it can be a metric.
 
@@ -133,14 +151,17 @@ def check_class(name: str, kind: Any) -> type[BaseMetric]:
         raise ConfigError("name of a metric", got=name, allowed="letters, digits and underscores")
     if not (isinstance(kind, type) and issubclass(kind, BaseMetric)):
         raise ConfigError(f"metric {name!r}", got=kind, allowed="a subclass of midflight.BaseMetric")
-    overridden = any(kind.compute is not base.compute for base in (BaseMetric,))
-    if not overridden and not issubclass(kind, ItemMetric | CostMetric):
-        raise ConfigError(f"metric {name!r} has no compute(self, predictions, labels)", got=kind.__name__)
+    base = next(base for base in _TO_WRITE if issubclass(kind, base))
+    methods = [signature.partition("(")[0] for signature in _TO_WRITE[base]]
+    if all(getattr(kind, method) is getattr(base, method) for method in methods):
+        raise ConfigError(f"metric {name!r} has no {_TO_WRITE[base][0]}", got=kind.__name__)
     return kind
 
 
 def score_all(metrics: Sequence[BaseMetric], items: Sequence[Sequence[Sample]]) -> dict[str, list[Score]]:
     """Scores of all metrics that score items, by the metric's key; each grader grades once.
+
+    A metric that raises fails alone: its items are errors that say what it raised.
 
     Args:
         metrics: The metrics.
@@ -152,8 +173,25 @@ def score_all(metrics: Sequence[BaseMetric], items: Sequence[Sequence[Sample]]) 
         grader = metric.grader if isinstance(metric, GroupMetric) else metric
         if isinstance(grader, SampleMetric) and isinstance(metric, GroupMetric | SampleMetric):
             if grader.key not in grades:
-                grades[grader.key] = grader.grade_items(items)
+                grades[grader.key] = _grades(grader, items)
             found[metric.key] = metric.scores_of(grades[grader.key], items)
         elif isinstance(metric, ItemMetric):
-            found[metric.key] = metric.scores(items)
+            found[metric.key] = _scores(metric, items)
     return found
+
+
+def _grades(grader: SampleMetric, items: Sequence[Sequence[Sample]]) -> list[list[Grade]]:
+    try:
+        return grader.grade_items(items)
+    except Exception as error:  # user code, or a verifier that is not installed: the other metrics go on
+        return failed_grades(items, raised("grades", error))
+
+
+def _scores(metric: ItemMetric, items: Sequence[Sequence[Sample]]) -> list[Score]:
+    try:
+        scores = metric.scores(items)
+        if len(scores) != len(items):
+            raise MetricError(f"scores gave {len(scores)} scores for {len(items)} items")
+    except Exception as error:  # user code: the other metrics go on
+        return failed_scores(metric.key, items, raised("scores", error))
+    return scores

@@ -9,12 +9,13 @@ CostMetric     what the evaluation took, such as tokens a second (no error: it i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from midflight.errors import MetricError
+from midflight.errors import MetricError, MidflightError
 from midflight.records import SCORED, Cost, Item, Output, Sample, Score, State
 
 
@@ -66,6 +67,23 @@ class Grade:
     answer: str | None = None
 
 
+def raised(what: str, error: Exception) -> str:
+    """What a metric's code raised, as the reason why there is no score."""
+    return error.message if isinstance(error, MidflightError) else f"{what} raised {type(error).__name__}: {error}"
+
+
+def as_number(value: Any) -> float:
+    """A score as a float; NumPy's and torch's scalars are numbers, texts are none.
+
+    Raises:
+        TypeError: If it is no number.
+    """
+    number = value.item() if hasattr(value, "item") else value
+    if not isinstance(number, int | float):
+        raise TypeError(f"a score must be a number, not {type(value).__name__}")
+    return float(number)
+
+
 class ItemMetric(BaseMetric):
     """Base of metrics that score items one by one."""
 
@@ -87,17 +105,24 @@ class SampleMetric(ItemMetric):
 
     def grades(self, samples: Sequence[Sample]) -> list[Grade]:
         """Scores of many samples; override it where they can be had together more cheaply."""
-        found = [self.grade(sample) for sample in samples]
-        return [grade if isinstance(grade, Grade) else Grade(grade) for grade in found]
+        return [self._graded(sample) for sample in samples]
+
+    def _graded(self, sample: Sample) -> Grade:
+        try:
+            found = self.grade(sample)
+        except Exception as error:  # user code: what it cannot grade is an error, and costs no other sample
+            return Grade(None, "error", raised("grade", error))
+        return found if isinstance(found, Grade) else Grade(found)
 
     def grade_items(self, items: Sequence[Sequence[Sample]]) -> list[list[Grade]]:
         """A grade for each sample of each item, with its final state; only what the model answered is graded."""
-        graded = iter(self.grades([sample for samples in items for sample in samples if sample.state in SCORED]))
+        asked = [sample for samples in items for sample in samples if sample.state in SCORED]
+        found = self.grades(asked)
+        if len(found) != len(asked):
+            raise MetricError(f"grades gave {len(found)} grades for {len(asked)} samples")
+        graded = iter(found)
         return [
-            [
-                _settled(next(graded), sample) if sample.state in SCORED else Grade(None, sample.state, sample.note)
-                for sample in samples
-            ]
+            [_settled(next(graded), sample) if sample.state in SCORED else _ungraded(sample) for sample in samples]
             for samples in items
         ]
 
@@ -125,13 +150,29 @@ class SampleMetric(ItemMetric):
 
 
 def _settled(grade: Grade, sample: Sample) -> Grade:
-    """A grade with its final state: a value that is missing or NaN is an error, not a wrong answer."""
+    """A grade with its final state: a value that is missing or no number is an error, not a wrong answer."""
     state = grade.state or sample.state
     if state not in SCORED:
         return replace(grade, value=None, state=state)
-    if grade.value is None or grade.value != grade.value:
-        return replace(grade, value=None, state="error", note=grade.note or f"the score is {grade.value}")
-    return replace(grade, value=float(grade.value), state=state, note=grade.note or sample.note)
+    if grade.value is None:
+        return replace(grade, state="error", note=grade.note or "the score is None")
+    try:
+        value = as_number(grade.value)
+    except (TypeError, ValueError) as error:
+        return replace(grade, value=None, state="error", note=str(error))
+    if math.isnan(value):
+        return replace(grade, value=None, state="error", note=grade.note or "the score is NaN")
+    return replace(grade, value=value, state=state, note=grade.note or sample.note)
+
+
+def _ungraded(sample: Sample, reason: str = "") -> Grade:
+    """The grade of a sample without an answer, or, with a reason, of one that could not be graded."""
+    return Grade(None, "error", reason) if sample.state in SCORED else Grade(None, sample.state, sample.note)
+
+
+def failed_grades(items: Sequence[Sequence[Sample]], reason: str) -> list[list[Grade]]:
+    """Grades of a metric that failed on all samples at once."""
+    return [[_ungraded(sample, reason) for sample in samples] for samples in items]
 
 
 def _joint(key: str, grades: Sequence[Grade], samples: Sequence[Sample], value: Callable[[], float]) -> Score:
@@ -140,8 +181,22 @@ def _joint(key: str, grades: Sequence[Grade], samples: Sequence[Sample], value: 
     lost = next((grade for grade in grades if grade.value is None), None)
     if lost is not None:
         return Score(samples[0].item.id, key, None, state=lost.state or "error", note=lost.note, samples=values)
+    try:
+        score = as_number(value())
+    except Exception as error:  # user code: an item that it cannot score is an error, and costs no other
+        return Score(samples[0].item.id, key, None, state="error", note=raised("score_group", error), samples=values)
+    if math.isnan(score):
+        return Score(samples[0].item.id, key, None, state="error", note="the score is NaN", samples=values)
     states = [grade.state or "ok" for grade in grades]
-    return Score(samples[0].item.id, key, value(), state=joint_state(states), samples=values)
+    return Score(samples[0].item.id, key, score, state=joint_state(states), samples=values)
+
+
+def failed_scores(key: str, items: Sequence[Sequence[Sample]], reason: str) -> list[Score]:
+    """Scores of a metric that failed on all items at once."""
+    return [
+        _joint(key, grades, samples, partial(_mean_value, grades))
+        for grades, samples in zip(failed_grades(items, reason), items, strict=True)
+    ]
 
 
 def joint_state(states: Sequence[State]) -> State:
@@ -229,11 +284,15 @@ class RatioMetric(ItemMetric):
         lost = next((sample for sample in samples if sample.state not in SCORED), None)
         if lost is not None:
             return Score(item.id, self.key, None, state=lost.state, note=lost.note)
-        terms = [self.terms(sample) for sample in samples]
-        if any(term is None for term in terms):
+        try:
+            terms = [self.terms(sample) for sample in samples]
+            known = [(as_number(term[0]), as_number(term[1])) for term in terms if term is not None]
+        except Exception as error:  # user code: an item that it cannot measure is an error, and costs no other
+            return Score(item.id, self.key, None, state="error", note=raised("terms", error))
+        if len(known) < len(terms):
             return Score(item.id, self.key, None, state="error", note="nothing to measure")
-        top, bottom = (sum(term[i] for term in terms if term is not None) for i in (0, 1))
-        if top != top or bottom != bottom:
+        top, bottom = (sum(term[i] for term in known) for i in (0, 1))
+        if math.isnan(top) or math.isnan(bottom):
             return Score(item.id, self.key, None, state="error", note="the score is NaN")
         return Score(item.id, self.key, top, weight=bottom, state=joint_state(states))
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from midflight.metrics.base import Grade, SampleMetric
-from midflight.records import Sample
+from midflight.records import READ_CHARACTERS, Sample
 from midflight.workers import worker_pool
 
 LIMIT_S = 5.0
@@ -32,7 +32,7 @@ class MathEqual(SampleMetric):
     def grades(self, samples: Sequence[Sample]) -> list[Grade]:
         """Verdicts, several at a time."""
         asked = [sample for sample in samples if sample.prediction is not None]
-        calls = [(str(sample.item.target), str(sample.prediction)) for sample in asked]
+        calls = [(str(sample.item.target), str(sample.prediction)[-READ_CHARACTERS:]) for sample in asked]
         results = iter(worker_pool().map(VERIFY, calls, LIMIT_S, "math"))
         return [Grade(0.0) if sample.prediction is None else _grade(next(results), sample) for sample in samples]
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from midflight.errors import MetricError
 from midflight.metrics.base import Grade, SampleMetric
-from midflight.records import Sample
+from midflight.records import READ_CHARACTERS, Sample
 from midflight.workers import worker_pool
 
 LIMIT_S = 10.0
@@ -26,7 +26,7 @@ class ReasoningGym(SampleMetric):
     def grades(self, samples: Sequence[Sample]) -> list[Grade]:
         """Verdicts on the extracted answers; where none was found, 0."""
         asked = [sample for sample in samples if sample.prediction is not None]
-        calls = [(*_puzzle(sample), str(sample.prediction)) for sample in asked]
+        calls = [(*_puzzle(sample), str(sample.prediction)[-READ_CHARACTERS:]) for sample in asked]
         results = iter(worker_pool().map(VERIFY, calls, LIMIT_S, "gym"))
         return [Grade(0.0) if sample.prediction is None else _grade(next(results)) for sample in samples]
 

@@ -55,6 +55,8 @@ class TaskSpec(Config):
         description: One line for the catalog.
         kind: What is asked of the model, and how its outputs become a prediction: a file in `tasks/kinds`.
         source: Where rows come from: ``kind`` names a file in `tasks/sources`, the other keys are its options.
+        limit: Items at most, drawn at random; None = all.
+        limit_seed: Fixes which ones.
         id: Expression of a unique id; None = the row's number.
         prompt: Template of the question, or of the context that a continuation follows.
         messages: Expression of a list of messages, instead of `prompt`.
@@ -68,7 +70,8 @@ class TaskSpec(Config):
         counted: Template of the text whose words and bytes are counted, where it differs from `text`.
         chosen: Expression of the better answer: a text, a message, or a list of messages (preference).
         rejected: Expression of the worse one (preference).
-        scored_by: What ranks a pair: a reward model, or the log-likelihood of the answer (preference).
+        scored_by: What ranks a pair (preference): a reward model, the log-likelihood of the answer, or the same divided
+            by the answer's tokens.
         answer: Regular expression that finds the answer in the output: its first group that matched, or all of the
             match where it has none. None = the whole output.
         answer_pick: Which match counts where there are several.
@@ -76,8 +79,9 @@ class TaskSpec(Config):
         sampling: How they are generated.
         fewshot: Solved examples before the question.
         metrics: Keys of metrics.
-        slices: Slice name to expression; each value gets an estimate of its own.
-        cluster: Expression of what items share that are not independent, such as a passage.
+        slices: Slice name to expression; each value gets an estimate of its own. An item for which it is None is in
+            none of them.
+        cluster: Expression of what items share that are not independent, such as a passage; None = nothing.
         version: Raise it when the task changes in a way that its fields do not show.
     """
 
@@ -85,6 +89,8 @@ class TaskSpec(Config):
     description: str = ""
     kind: str = "generate"
     source: dict[str, Any]
+    limit: int | None = Field(default=None, ge=1)
+    limit_seed: int = 0
     id: str | None = None
     prompt: str = ""
     messages: str | None = None
@@ -97,7 +103,7 @@ class TaskSpec(Config):
     counted: str | None = None
     chosen: str | None = None
     rejected: str | None = None
-    scored_by: Literal["reward", "loglikelihood"] = "reward"
+    scored_by: Literal["reward", "loglikelihood", "loglikelihood_per_token"] = "reward"
     answer: str | None = None
     answer_pick: Literal["first", "last"] = "last"
     samples: int = Field(default=1, ge=1)

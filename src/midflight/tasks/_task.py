@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
-import hashlib
 import json
+import logging
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,15 +13,24 @@ from typing import Any
 
 from midflight import catalog
 from midflight.config import build
-from midflight.errors import TaskError
-from midflight.records import Item, Output, Request, RequestKind, Sample
+from midflight.errors import ConfigError, TaskError
+from midflight.records import Item, Output, Request, RequestKind, Sample, Settings
+from midflight.tasks._items import build_items, check_text, digest, draw, item_content, row_key
 from midflight.tasks._spec import TaskSpec
-from midflight.tasks._template import compile_expression
 from midflight.tasks.kinds.base import Kind
 from midflight.tasks.kinds.generate import Generate
 from midflight.tasks.sources.base import Source
 
+logger = logging.getLogger("midflight")
+
 Rows = str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]] | Callable[[], Iterable[Mapping[str, Any]]]
+
+
+_NOT_PROMPT = (
+    *("name", "description", "source", "limit", "limit_seed", "slices"),
+    *("samples", "sampling", "answer", "answer_pick", "metrics"),
+)
+"""Fields that have a part of the fingerprint of their own, or none."""
 
 
 class Task:
@@ -43,15 +51,14 @@ class Task:
     [('000000', 3)]
     """
 
-    def __init__(self, name: str, source: Rows, **spec: Any) -> None:
+    def __init__(self, /, name: str, source: Rows, **spec: Any) -> None:
         self.metric_classes: dict[str, type] = {}
         if isinstance(spec.get("metrics"), list | tuple):
             spec["metrics"] = [self._metric_key(metric) for metric in spec["metrics"]]
         self.spec = build(TaskSpec, {"name": name, "source": _source_table(source), **spec}, f"task {name!r}")
+        check_text("", self.spec.model_dump(exclude={"source": True, "fewshot": {"source"}}))
         self.source = _build_source(self.spec.source, f"task {name!r} [source]")
         self.kind = catalog.load("midflight.tasks.kinds", self.spec.kind, Kind)(self.spec)
-        self.limit: int | None = None
-        self.limit_seed: int | None = None
 
     def _metric_key(self, metric: Any) -> Any:
         """The key of a metric; a class is kept under its own `key`, or its name in snake case."""
@@ -81,12 +88,13 @@ class Task:
         """What the engine has to be able to do."""
         return self.kind.capability
 
-    def limited(self, limit: int | None, seed: int | None = None) -> Task:
-        """The same task with fewer items; its fingerprint differs.
+    def limited(self, limit: int | None, seed: int = 0) -> Task:
+        """The same task with fewer items, drawn at random; its fingerprint differs.
 
         Args:
             limit: Items at most; None = all.
-            seed: None = the first ones; a number = drawn at random from this seed.
+            seed: Fixes which ones: the same for the same rows and seed, in whatever order the rows are, and those of a
+                smaller limit are among those of a larger one.
 
         Raises:
             TaskError: If `limit` is below 1.
@@ -94,8 +102,9 @@ class Task:
         if limit is not None and limit < 1:
             raise TaskError("limit", got=limit, allowed="a number of items from 1")
         twin = object.__new__(type(self))
-        twin.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("items", "examples")})
-        twin.limit, twin.limit_seed = limit, seed
+        derived = [name for name, member in vars(Task).items() if isinstance(member, cached_property)]
+        twin.__dict__.update({key: value for key, value in self.__dict__.items() if key not in derived})
+        twin.spec = self.spec.model_copy(update={"limit": limit, "limit_seed": seed})
         return twin
 
     # -- items -------------------------------------------------------------------------------------------------------
@@ -107,13 +116,10 @@ class Task:
         Raises:
             TaskError: If a row is broken, lacks a column, or an id stands twice; names the row.
         """
-        items = self._build_items(self.source)
-        if self.limit is None or self.limit >= len(items):
+        limit, items = self.spec.limit, build_items(self.spec, self.kind, self.source)
+        if limit is None or limit >= len(items):
             return items
-        if self.limit_seed is None:
-            return items[: self.limit]
-        chosen = random.Random(self.limit_seed).sample(range(len(items)), self.limit)
-        return tuple(items[index] for index in sorted(chosen))
+        return draw(items, limit, self.spec.limit_seed, named=self.spec.id is not None)
 
     @cached_property
     def examples(self) -> tuple[Item, ...]:
@@ -121,40 +127,36 @@ class Task:
         few = self.spec.fewshot
         if few is None:
             return ()
+        source = self.source
         if few.source is not None:
-            pool = self._build_items(_build_source(few.source, f"task {self.name!r} [fewshot.source]"))
+            source = _build_source(few.source, f"task {self.name!r} [fewshot.source]")
         elif few.split is not None:
-            pool = self._build_items(self.source.with_split(few.split))
-        else:
-            pool = self._build_items(self.source)
-        if len(pool) < few.num:
-            raise TaskError(f"task {self.name!r}: fewshot.num", got=few.num, allowed=f"at most {len(pool)} examples")
-        return pool
+            source = source.with_split(few.split)
+        return build_items(self.spec, self.kind, source)
 
-    def _build_items(self, source: Source) -> tuple[Item, ...]:
-        make_id = compile_expression(self.spec.id, "id") if self.spec.id else None
-        slices = {name: compile_expression(text, f"slices.{name}") for name, text in self.spec.slices.items()}
-        cluster = compile_expression(self.spec.cluster, "cluster") if self.spec.cluster else None
-        items: list[Item] = []
-        origins: dict[str, str] = {}
-        for index, row in enumerate(source.rows()):
-            try:
-                item = Item(
-                    id=str(make_id(row.data)) if make_id else f"{index:06d}",
-                    row=row.data,
-                    target=self.kind.target(row.data),
-                    slices={name: str(read(row.data)) for name, read in slices.items()},
-                    cluster=str(cluster(row.data)) if cluster else None,
-                )
-            except TaskError as error:
-                raise TaskError(f"{row.origin}: {error.message}") from None
-            if item.id in origins:
-                raise TaskError(f"{row.origin}: the id {item.id!r} stands already at {origins[item.id]}")
-            origins[item.id] = row.origin
-            items.append(item)
-        if not items:
-            raise TaskError(f"task {self.name!r} has no items")
-        return tuple(items)
+    @cached_property
+    def _example_places(self) -> dict[str, list[int]]:
+        """Where the examples of each row stand in the pool; says so where examples are evaluated too.
+
+        Raises:
+            ConfigError: If there are too few of them for an item, which is never an example of its own.
+        """
+        places: dict[str, list[int]] = {}
+        for index, example in enumerate(self.examples):
+            places.setdefault(row_key(example), []).append(index)
+        shared = places.keys() & set(map(row_key, self.items))
+        most = len(self.examples) - max((len(places[key]) for key in shared), default=0)
+        if self.spec.fewshot is not None and self.spec.fewshot.num > most:
+            got, allowed = self.spec.fewshot.num, f"at most {most} examples beside the item itself"
+            raise ConfigError(f"task {self.name!r}: fewshot.num", got=got, allowed=allowed)
+        if shared:
+            logger.warning(
+                "midflight: task %r: %d of the few-shot examples are evaluated too, so that the answers of other items"
+                " stand in the prompts; give [fewshot] another split, or a source of its own",
+                self.name,
+                len(shared),
+            )
+        return places
 
     # -- requests and samples ----------------------------------------------------------------------------------------
 
@@ -184,11 +186,11 @@ class Task:
         few = self.spec.fewshot
         if few is None:
             return ()
-        own_pool = few.split is None and few.source is None
-        pool = [e for e in self.examples if not (own_pool and e.id == item.id)]
-        if few.seed is None:
-            return pool[: few.num]
-        return random.Random(f"{few.seed}:{item.id}").sample(pool, few.num)
+        own = self._example_places.get(row_key(item), ())  # an item is never its own example, wherever these come from
+        wanted = few.num + len(own)
+        order = range(len(self.examples))
+        first = order[:wanted] if few.seed is None else random.Random(f"{few.seed}:{item.id}").sample(order, wanted)
+        return [self.examples[index] for index in first if index not in own][: few.num]
 
     def follow_up(self, item: Item, turns: Sequence[Output]) -> str | None:
         """What is said back to the model after its turns so far; None ends the conversation, as it does here.
@@ -212,13 +214,34 @@ class Task:
         """One attempt at an item, read from its outputs in order of their parts; None = not answered."""
         return self.kind.sample(item, index, outputs)
 
+    @property
+    def settings(self) -> Settings:
+        """How it is asked, for reports."""
+        spec, few = self.spec, self.spec.fewshot
+        sampling = spec.sampling.model_dump(exclude={"stop"}) if self.capability == "generate" else {}
+        # a report is JSON, whatever a function in Python is given
+        source = json.loads(
+            json.dumps(spec.source, skipkeys=True, default=lambda v: getattr(v, "__name__", type(v).__name__))
+        )
+        return Settings(
+            kind=spec.kind,
+            samples=spec.samples,
+            num_fewshot=few.num if few else 0,
+            limit=spec.limit,
+            limit_seed=spec.limit_seed,
+            source=source,
+            **sampling,
+        )
+
     # -- identity ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _prompt_fields(self) -> dict[str, Any]:
-        grading = {"metrics", "answer", "answer_pick", "slices", "description", "source", "sampling", "samples", "name"}
-        fields = self.spec.model_dump(mode="json", exclude=grading)
-        fields["examples"] = _digest([_item_content(e) for e in self.examples])
+        # what an examples' source gives is what counts; as a function it has no text that is the same in every process
+        fields = self.spec.model_dump(mode="json", exclude={**dict.fromkeys(_NOT_PROMPT, True), "fewshot": {"source"}})
+        if self.spec.fewshot is not None:
+            _ = self._example_places  # too few examples show here, before anything runs
+        fields["examples"] = digest([item_content(e) for e in self.examples])
         return fields
 
     def fingerprint_parts(self) -> dict[str, str]:
@@ -226,12 +249,12 @@ class Task:
 
         The pipeline adds the versions of the metrics.
         """
-        content = sorted((_item_content(item) for item in self.items), key=lambda c: str(c["id"]))
+        content = sorted((item_content(item) for item in self.items), key=lambda c: str(c["id"]))
         return {
-            "items": _digest(content),
-            "prompt": _digest(self._prompt_fields),
-            "sampling": _digest([self.spec.sampling.model_dump(mode="json"), self.spec.samples]),
-            "answer": _digest([self.spec.answer, self.spec.answer_pick]),
+            "items": digest(content),
+            "prompt": digest(self._prompt_fields),
+            "sampling": digest([self.spec.sampling.model_dump(mode="json"), self.spec.samples]),
+            "answer": digest([self.spec.answer, self.spec.answer_pick]),
         }
 
 
@@ -242,8 +265,12 @@ def _source_table(source: Rows) -> dict[str, Any]:
         return {"kind": "file", "path": str(source)}
     if callable(source):
         return {"kind": "function", "function": source}
-    rows = list(source)
-    return {"kind": "function", "function": lambda: rows}
+    found = list(source)
+
+    def rows() -> list[Mapping[str, Any]]:
+        return found
+
+    return {"kind": "function", "function": rows}
 
 
 def _build_source(table: Mapping[str, Any], origin: str) -> Source:
@@ -251,29 +278,3 @@ def _build_source(table: Mapping[str, Any], origin: str) -> Source:
     if not isinstance(kind, str):
         raise TaskError(f"{origin}: kind", got=kind, allowed=", ".join(catalog.keys("midflight.tasks.sources")))
     return build(catalog.load("midflight.tasks.sources", kind, Source), table, origin)
-
-
-def _item_content(item: Item) -> dict[str, Any]:
-    return {"id": item.id, "row": item.row, "target": item.target, "slices": item.slices, "cluster": item.cluster}
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_stable)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _stable(value: Any) -> Any:
-    """Content of what JSON does not know; a value whose text would differ from process to process is refused."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, bytes):
-        return hashlib.sha256(value).hexdigest()
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TaskError(
-        "a column holds a value without a stable text",
-        got=type(value).__name__,
-        allowed="texts, numbers, lists and objects of them",
-    )

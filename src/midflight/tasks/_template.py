@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, Undefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from midflight.errors import TaskError
+from midflight.tasks._sandbox import BoundedEnvironment
 
 
 def _last_number(text: str) -> str:
@@ -55,8 +55,8 @@ _WIKITEXT = (
 
 
 @lru_cache
-def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+def _environment() -> BoundedEnvironment:
+    environment = BoundedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
     environment.filters["last_number"] = _last_number
     environment.filters["wikitext_detokenize"] = _wikitext_detokenize
     environment.filters["wikihow_clean"] = _wikihow_clean
@@ -100,6 +100,7 @@ def compile_expression(source: str, what: str) -> Callable[[Mapping[str, Any]], 
 
 def _run(function: Callable[..., Any], row: Mapping[str, Any], what: str) -> Any:
     try:
+        _environment().begin()
         return function(**{str(key): value for key, value in row.items()})
     except Exception as error:  # whatever a template does with a row, it is the task that is wrong
         reason = str(error) or type(error).__name__

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from midflight.errors import TaskError
+from midflight.errors import ConfigError, TaskError
 from midflight.records import Item, Message, Output, Prompt, Request, RequestKind, Sample, State
 from midflight.tasks._spec import TaskSpec
 from midflight.tasks._template import compile_expression, compile_template
@@ -29,6 +29,8 @@ class Kind:
         for field in self.needs:
             if not getattr(spec, field):
                 raise TaskError(f"task {spec.name!r} of kind {spec.kind!r} needs `{field}`")
+        if spec.samples > 1 and self.capability != "generate":
+            raise ConfigError("samples", got=spec.samples, allowed=f"1 for a task of kind {spec.kind!r}")
         self._prompt = compile_template(spec.prompt, "prompt")
         self._messages = compile_expression(spec.messages, "messages") if spec.messages else None
         self._system = compile_template(spec.system, "system") if spec.system else None

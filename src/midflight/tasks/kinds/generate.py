@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from midflight.errors import TaskError
-from midflight.records import Item, Output, Prompt, Request, RequestKind, State
+from midflight.records import READ_CHARACTERS, Item, Output, Prompt, Request, RequestKind, State
 from midflight.tasks._spec import TaskSpec
 from midflight.tasks._template import compile_expression
 from midflight.tasks.kinds.base import Kind, seed_of
@@ -76,10 +76,11 @@ class Generate(Kind):
     def _find(self, text: str) -> str | None:
         if self._answer is None:
             return text.strip() or None
-        matches = list(self._answer.finditer(text))
+        first = self.spec.answer_pick == "first"
+        matches = list(self._answer.finditer(text[:READ_CHARACTERS] if first else text[-READ_CHARACTERS:]))
         if not matches:
             return None
-        match = matches[0 if self.spec.answer_pick == "first" else -1]
+        match = matches[0 if first else -1]
         groups = match.groups() or (match.group(0),)
         found = next((group for group in groups if group is not None), "")
         return found.strip() or None

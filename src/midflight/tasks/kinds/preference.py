@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from midflight.errors import TaskError
+from midflight.errors import ConfigError, TaskError
 from midflight.records import Item, Message, Output, Request, RequestKind, State
 from midflight.tasks._spec import TaskSpec
 from midflight.tasks._template import compile_expression
@@ -20,12 +20,16 @@ class Preference(Kind):
 
     def __init__(self, spec: TaskSpec) -> None:
         super().__init__(spec)
+        if spec.fewshot is not None:
+            raise ConfigError(
+                f"task {spec.name!r}: a preference pair takes no solved examples", hint="leave out fewshot"
+            )
         self._sides = [compile_expression(getattr(spec, side), side) for side in ("chosen", "rejected")]
 
     @property
     def capability(self) -> RequestKind:
         """What ranks the pair."""
-        return self.spec.scored_by
+        return "reward" if self.spec.scored_by == "reward" else "loglikelihood"
 
     def target(self, row: Mapping[str, Any]) -> Any:
         """Nothing: the order of the pair is what is right."""
@@ -41,7 +45,7 @@ class Preference(Kind):
     def _request(self, item: Item, index: int, answer: Any) -> Request:
         said = normalise_messages(answer, "assistant")
         whole = said if said[0]["role"] != "assistant" else [*self._question(item), *said]
-        if self.spec.scored_by == "reward":
+        if self.capability == "reward":
             return Request(f"{item.id}/0/{index}", item.id, "reward", tuple(whole))
         return Request(f"{item.id}/0/{index}", item.id, "loglikelihood", tuple(whole[:-1]), whole[-1]["content"])
 
@@ -51,11 +55,17 @@ class Preference(Kind):
 
     def read(self, outputs: Sequence[Output]) -> tuple[Any, State, str]:
         """The margin."""
-        by_reward = self.spec.scored_by == "reward"
+        by_reward = self.capability == "reward"
         values = [output.reward if by_reward else output.logprob for output in outputs]
         reason = finite(values, "reward" if by_reward else "log-probability")
         if reason:
             return None, "error", reason
+        if self.spec.scored_by == "loglikelihood_per_token":
+            if not all(output.num_tokens for output in outputs):
+                return None, "error", "the engine counts no tokens"
+            values = [
+                value / output.num_tokens for value, output in zip(values, outputs, strict=True) if value is not None
+            ]
         margin = values[0] - values[1]  # type: ignore[operator]
         reason = finite([margin], "margin")
         return (None, "error", reason) if reason else (margin, "ok", "")

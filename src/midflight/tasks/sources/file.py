@@ -12,7 +12,7 @@ from typing import Any, Literal
 from midflight.errors import TaskError, missing_extra
 from midflight.tasks.sources.base import Format, Row, Source
 
-_FORMATS: dict[str, Format] = {
+FORMATS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
@@ -39,10 +39,10 @@ class FileSource(Source):
     def rows(self) -> Iterator[Row]:
         """All rows of the file, in order."""
         path = Path(self.path.replace("{split}", self.split)).expanduser()
-        form = self.format or _FORMATS.get(path.suffix.lower())
+        form = self.format or FORMATS.get(path.suffix.lower())
         if form is None:
             raise TaskError(
-                f"{path}: unknown format {path.suffix!r}", allowed=", ".join(_FORMATS), hint="or give `format`"
+                f"{path}: unknown format {path.suffix!r}", allowed=", ".join(FORMATS), hint="or give `format`"
             )
         if not path.is_file():
             raise TaskError(f"{path}: no such file")
@@ -90,19 +90,27 @@ def _jsonl(path: Path) -> Iterator[Row]:
     for number, line in _lines(path):
         if line.isspace():
             continue
+        line = line.rstrip()  # its end of line would be counted as a line of the JSON text
         try:
             value = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise TaskError(f"{path}:{number}: not valid JSON: {error.msg} at column {error.colno}") from None
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise TaskError(f"{path}:{number}: not valid JSON: {_json_reason(error)}") from None
         yield _record(value, f"{path}:{number}")
 
 
+def _json_reason(error: json.JSONDecodeError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg.removesuffix(' at')} at column {error.colno}"
+    return "nested too deeply"
+
+
 def _json(path: Path) -> Iterator[Row]:
-    text = "".join(line for _, line in _lines(path))
+    text = "".join(line for _, line in _lines(path)).rstrip()
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TaskError(f"{path}:{error.lineno}: not valid JSON: {error.msg} at column {error.colno}") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
+        raise TaskError(f"{path}:{line}: not valid JSON: {_json_reason(error)}") from None
     if not isinstance(value, list):
         raise TaskError(f"{path}: must hold a list of objects", got=type(value).__name__)
     for index, row in enumerate(value):
