@@ -249,7 +249,7 @@ class TestFaults:
             run.finish()
 
     def test_memory_is_bounded_and_what_is_dropped_is_counted(self, monkeypatch):
-        import midflight.run as module
+        import midflight.run._run as module
 
         monkeypatch.setattr(module, "MAX_WAITING", 50)
         run = Run("p", "r")

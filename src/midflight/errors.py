@@ -8,6 +8,10 @@
     ├── EngineError (RuntimeError)       an engine cannot answer
     │   ├── CapabilityError              it never could: the model lacks what the task asks for
     │   └── EngineDiedError              it could and no longer can; what was answered is kept
+    ├── DispatchError (RuntimeError)     an evaluation could not be handed to where it was to run, or was lost there
+    ├── ContainerError (ValueError)      what a rank handed over cannot travel
+    ├── CollectiveError (RuntimeError)   ranks could not speak: one died, or did not come in time
+    ├── LostRankError (RuntimeError)     a rank did not write in time
     ├── EvaluationError (RuntimeError)   an evaluation did not come to an end
     ├── StoreError (RuntimeError)        the store cannot be opened, read or written
     └── MissingExtraError (ImportError)  an optional dependency is not installed
@@ -85,6 +89,18 @@ class EngineDiedError(EngineError):
 
 class DispatchError(MidflightError, RuntimeError):
     """An evaluation could not be handed to where it was to run, or was lost there."""
+
+
+class ContainerError(MidflightError, ValueError):
+    """What a rank handed over cannot travel, arrived damaged, or contradicts what another rank handed over."""
+
+
+class CollectiveError(MidflightError, RuntimeError):
+    """The ranks of a process group could not speak to each other: one died, or did not come within the time limit."""
+
+
+class LostRankError(MidflightError, RuntimeError):
+    """A rank did not write in time, or its node is gone."""
 
 
 class EvaluationError(MidflightError, RuntimeError):

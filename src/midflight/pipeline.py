@@ -75,28 +75,9 @@ def evaluate_checkpoint(
         outputs, failure = _answers(plan, engine, sitting, watch, limit_s)
         samples = _samples(plan, outputs)
         scores = score_all(plan.metrics, samples)
-        cost = _cost(sitting, outputs, stalled_s)
+        cost = _cost(sitting, outputs, stalled_s, engine.timings())
         estimates = estimate_all(plan.metrics, samples, scores, cost, level=level, seed=seed, skip=plan.skip)
-        lost = list(_unscored(samples, scores, estimates))
-        report = EvalReport(
-            id=sitting.id,
-            task=plan.task.name,
-            task_fingerprint=plan.fingerprint,
-            fingerprint_parts=plan.parts,
-            engine=plan.engine,
-            weights=plan.weights,
-            status="failed" if failure else "partial" if lost else "done",
-            progress=progress,
-            estimates=estimates,
-            cost=cost,
-            seed=seed,
-            started_at=sitting.started_at,
-            run=run.name if run else "",
-            project=run.project if run else "",
-            errors=_errors(lost, failure),
-            software=environ.software(),
-            settings=plan.task.settings,
-        )
+        report = _report(plan, sitting, estimates, cost, failure, list(_unscored(samples, scores, estimates)))
         sitting.finish(report, scores)
     return report
 
@@ -333,7 +314,34 @@ def _samples(plan: _Plan, outputs: Mapping[str, Output]) -> list[list[Sample]]:
     ]
 
 
-def _cost(sitting: _Sitting, outputs: Mapping[str, Output], stalled_s: float | None) -> Cost:
+def _report(
+    plan: _Plan, sitting: _Sitting, estimates: Sequence[Estimate], cost: Cost, failure: str, lost: Sequence[str]
+) -> EvalReport:
+    run = sitting.run
+    return EvalReport(
+        id=sitting.id,
+        task=plan.task.name,
+        task_fingerprint=plan.fingerprint,
+        fingerprint_parts=plan.parts,
+        engine=plan.engine,
+        weights=plan.weights,
+        status="failed" if failure else "partial" if lost else "done",
+        progress=plan.progress,
+        estimates=estimates,
+        cost=cost,
+        seed=plan.seed,
+        started_at=sitting.started_at,
+        run=run.name if run else "",
+        project=run.project if run else "",
+        errors=_errors(lost, failure),
+        software=environ.software(),
+        settings=plan.task.settings,
+    )
+
+
+def _cost(
+    sitting: _Sitting, outputs: Mapping[str, Output], stalled_s: float | None, rank_seconds: Mapping[str, float]
+) -> Cost:
     share = None
     if sitting.run is not None and sitting.run.trains:
         if stalled_s is None:
@@ -347,6 +355,7 @@ def _cost(sitting: _Sitting, outputs: Mapping[str, Output], stalled_s: float | N
         output_tokens=sum(output.num_tokens for output in outputs.values()),
         peak_memory_bytes=environ.peak_memory_bytes(),
         train_share=share,
+        rank_seconds=rank_seconds,
     )
 
 

@@ -298,6 +298,7 @@ class Cost:
         peak_memory_bytes: Highest memory, up to its end, of the accelerator, or of the process where there is none.
         train_share: Seconds that training has stood still for evaluations so far ÷ wall seconds of the run so far; None
             outside a run.
+        rank_seconds: Seconds that each rank or worker took for its share, if several shared the work.
     """
 
     seconds: float = 0.0
@@ -306,6 +307,18 @@ class Cost:
     output_tokens: int = 0
     peak_memory_bytes: int | None = None
     train_share: float | None = None
+    rank_seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def straggler(self) -> str:
+        """Who took longest, if several shared the work."""
+        return max(self.rank_seconds, key=lambda name: self.rank_seconds[name], default="")
+
+    @property
+    def lost_share(self) -> float | None:
+        """Share of the ranks' time that went by in waiting for the slowest one; None if nobody shared the work."""
+        longest = max(self.rank_seconds.values(), default=0.0)
+        return 1 - sum(self.rank_seconds.values()) / (len(self.rank_seconds) * longest) if longest > 0 else None
 
     @property
     def tokens_per_second(self) -> float | None:

@@ -54,9 +54,9 @@ BAD = [
     (["eval", "fake:4", "-t", "x" * 5000], "cannot be read: .*File name too long"),
     (["eval", "fake:4", "-t", "deep.toml"], "deep.toml: cannot be read as TOML: it is nested too deeply"),
     (["eval", "fake:4", "-t", "long.toml"], "long.toml: cannot be read as TOML: Exceeds the limit"),
-    (["eval", "fake:4", "-t", "circle.toml"], "extend each other in a circle"),
+    (["eval", "fake:4", "-t", "circle.toml"], "circle.toml: extends itself"),
     (["eval", "fake:4", "-t", "sums@deep.jsonl"], "unknown key among tasks"),
-    (["eval", "fake:4", "-t", "arc@deep.jsonl"], "task arc@deep.jsonl: its files are nested too deeply"),
+    (["eval", "fake:4", "-t", "arc@deep.jsonl"], "deep.jsonl:1: not valid JSON: nested too deeply"),
     (["eval", "fake:4", "-t", "arc@long.jsonl"], "task arc@long.jsonl: cannot be read: Exceeds the limit"),
     (["watch", "ckpt", "-t", "sums.toml", "--interval", "nan"], "--interval; got nan"),
     (["watch", "ckpt", "-t", "sums.toml", "--interval", "1e300"], "--interval; got 1e\\+300"),
@@ -257,8 +257,8 @@ class TestWatch:
         (folder / "config.json").write_text("{}")
         (folder / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
         code, out, err = call("watch", "ckpt", "-t", "sums.toml", "--interval", 0.01, "--once")
-        assert (code, err) == (1, "")
-        assert f"checkpoint-{10**20}: the step in its name; got {10**20}; allowed: a whole number from 0" in out
+        assert (code, err) == (0, "")
+        assert f"checkpoint-{10**20}" in out  # left out, and said so
 
     def test_a_folder_that_does_not_exist_is_said_to(self, call):
         out = call("watch", "later", "-t", "sums.toml", "--interval", 0.01, "--once")[1]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from ranks import count_collectives, die, random_container, random_tensor, run_ranks, same, stop
 
 import midflight as mf
-from midflight.distributed import CollectiveError, ContainerError, broadcast_tensor_container
+from midflight.distributed import broadcast_tensor_container
 from midflight.distributed._codec import _DTYPES, frame_bytes, pack, pack_error, unpack
-from midflight.errors import MidflightError
+from midflight.errors import CollectiveError, ContainerError, MidflightError
 
 leaves = st.one_of(
     st.none(),

@@ -6,8 +6,8 @@ import pytest
 import torch
 from ranks import count_collectives, die, random_container, run_ranks, same, stop
 
-from midflight.distributed import CollectiveError, ContainerError, Hierarchy
-from midflight.errors import ConfigError
+from midflight.distributed import Hierarchy
+from midflight.errors import CollectiveError, ConfigError, ContainerError
 
 
 def contribution(rank, world):
@@ -78,7 +78,11 @@ def test_items_count_once_and_errors_are_shared():
 
 
 def limit_on_rank(rank):
-    return str(Hierarchy.of_nodes(1, node=rank).levels[0].group.get_group_store().timeout)
+    import torch.distributed as dist
+
+    limit = str(Hierarchy.of_nodes(1, node=rank).levels[0].group.get_group_store().timeout)
+    dist.barrier()  # a rank that leaves breaks the connections that the other still makes
+    return limit
 
 
 def test_groups_inherit_the_time_limit():

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranks import count_collectives, die, run_ranks
 
-from midflight.distributed import CollectiveError, Hierarchy, StatsTracker, Summary
+from midflight.distributed import Hierarchy, StatsTracker, Summary
 from midflight.distributed import statistics as ours
-from midflight.errors import MetricError
+from midflight.errors import CollectiveError, MetricError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -3,6 +3,7 @@
     agreement                    every rank gets what rank 0 has decided
     broadcast_tensor_container   every rank gets a container of one rank
     shard_by_cost                which rank does which items
+    Mail                         letters between ranks that hold nobody up, for evaluations
     Hierarchy                    gathers and reduces inside groups of nodes first, then among their leaders
     StatsTracker                 statistics of training over all ranks, exact
 
@@ -12,15 +13,14 @@ rank cannot do is an error of one kind on every rank: ContainerError; that ranks
 
 from midflight.distributed.agree import agreement
 from midflight.distributed.container import broadcast_tensor_container
-from midflight.distributed.errors import CollectiveError, ContainerError
 from midflight.distributed.gather import Hierarchy
+from midflight.distributed.mail import Mail
 from midflight.distributed.shard import shard_by_cost
 from midflight.distributed.statistics import StatsTracker, Summary
 
 __all__ = [
-    "CollectiveError",
-    "ContainerError",
     "Hierarchy",
+    "Mail",
     "StatsTracker",
     "Summary",
     "agreement",

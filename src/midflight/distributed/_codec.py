@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from midflight.distributed.errors import ContainerError
+from midflight.errors import ContainerError
 
 _HEADER = struct.Struct("<4sIQQ8x")  # magic, status, bytes of tensors, bytes of the program
 _MAGIC = b"MFC1"

@@ -9,9 +9,8 @@ from typing import Any, cast
 import torch
 
 from midflight.distributed import _codec
-from midflight.distributed.errors import CollectiveError
 from midflight.environ import process_group
-from midflight.errors import ConfigError
+from midflight.errors import CollectiveError, ConfigError
 
 HEAD_BYTES = 16_384
 """The first message of a frame: tells its length, and holds all of a small one. Below 20 µs at 10 Gbit/s, which is

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from midflight.distributed.errors import ContainerError
 from midflight.environ import process_group
-from midflight.errors import ConfigError, shorten
+from midflight.errors import ConfigError, ContainerError, shorten
 
 
 def broadcast_tensor_container(data: Any, src_rank: int = 0, group: Any = None) -> Any:

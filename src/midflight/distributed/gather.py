@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from midflight.distributed.errors import ContainerError
 from midflight.environ import place, process_group
-from midflight.errors import ConfigError
+from midflight.errors import ConfigError, ContainerError
 
 if TYPE_CHECKING:
     import torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ def weights_digest(module: Any) -> str:
     linear, so that no exchange or balance of changes cancels out; exact on any device; and nothing but one number a
     tensor leaves the device. What is no tensor (a module's extra state) is no weight.
     """
-    state = {name: value.detach() for name, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
+    state = {name: value.detach() for name, value in _tensors(module)}
     names = sorted(state)
     sums = torch.stack([_mixed(state[name]).cpu() for name in names]).tolist() if names else []
     digest = hashlib.sha256()
@@ -29,6 +30,15 @@ def weights_digest(module: Any) -> str:
         tensor = state[name]
         digest.update(f"{name}\t{tuple(tensor.shape)}\t{tensor.dtype}\t{mixed}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters and persistent buffers as they are: `state_dict` would put those of an FSDP model back in shards."""
+    for prefix, inner in module.named_modules(remove_duplicate=False):
+        for table, left_out in ((inner._parameters, ()), (inner._buffers, inner._non_persistent_buffers_set)):
+            for name, tensor in table.items():
+                if tensor is not None and name not in left_out:
+                    yield f"{prefix}.{name}" if prefix else name, tensor
 
 
 def _mixed(tensor: torch.Tensor) -> torch.Tensor:

@@ -53,6 +53,10 @@ class BaseEngine:
         """The torch modules that it runs in this process."""
         return []
 
+    def timings(self) -> dict[str, float]:
+        """Seconds that each of those who shared the work took since the last call; nothing if it was not shared."""
+        return {}
+
     def close(self) -> None:
         """Frees what it holds; it cannot be used afterwards."""
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from midflight.dispatch import Inline
+from midflight.evaluator.across_ranks import AcrossRanks
 from midflight.evaluator.setting import Setting
 from midflight.pipeline import evaluate_checkpoint
 from midflight.records import EvalReport, Progress
@@ -27,12 +28,19 @@ class BetweenSteps:
         is_main: Whether this rank evaluates.
         agree: Gives every rank what rank 0 says; None = one rank.
         paused: Stops the clock of training.
+        across: The engine of all ranks, if they share the work; None = rank 0 evaluates alone.
     """
 
     def __init__(
-        self, setting: Setting, is_main: bool, agree: Agree | None, paused: Callable[[], AbstractContextManager[None]]
+        self,
+        setting: Setting,
+        is_main: bool,
+        agree: Agree | None,
+        paused: Callable[[], AbstractContextManager[None]],
+        across: AcrossRanks | None = None,
     ) -> None:
         self.setting, self.is_main, self._agree, self._paused = setting, is_main, agree, paused
+        self._across = across
         self._backoff = Backoff()
         self._measured: dict[str, int] = {}  # task, or FUNCTION: step at which it was last measured
 
@@ -62,17 +70,11 @@ class BetweenSteps:
         found: list[EvalReport] = []
         failures: dict[str, str] = {}
         first: Exception | None = None
-        if self.is_main and self.setting.engine is not None:
-            with self._paused():
-                for task in tasks:
-                    try:
-                        report = self._evaluate(task, progress)
-                    except Exception as error:  # whatever went wrong in an evaluation, training has not
-                        first, failures[task.name] = first or error, f"{type(error).__name__}: {error}"
-                        continue
-                    found.append(report)
-                    if report.status == "failed":
-                        failures[task.name] = ", ".join(report.errors)
+        with self._paused():
+            if self.is_main and self.setting.engine is not None:
+                found, failures, first = self._measure_all(tasks, progress)
+            elif self._across is not None and tasks:
+                failures = Inline().dispatch(self._across.serve, self._across.modules())
         failed = self._settle([task.name for task in tasks], failures, progress)
         if failed:
             if raises and first is not None:
@@ -82,20 +84,43 @@ class BetweenSteps:
             )
         return found
 
+    def _measure_all(
+        self, tasks: Sequence[Task], progress: Progress
+    ) -> tuple[list[EvalReport], dict[str, str], Exception | None]:
+        """Reports, task to reason of what failed, and the first error."""
+        found: list[EvalReport] = []
+        failures: dict[str, str] = {}
+        first: Exception | None = None
+        try:
+            for task in tasks:
+                try:
+                    report = self._evaluate(task, progress)
+                except Exception as error:  # whatever went wrong in an evaluation, training has not
+                    first, failures[task.name] = first or error, f"{type(error).__name__}: {error}"
+                    continue
+                found.append(report)
+                if report.status == "failed":
+                    failures[task.name] = ", ".join(report.errors)
+        finally:
+            if self._across is not None:
+                self._across.dismiss(failures)
+        return found, failures, first
+
     def _settle(self, names: Sequence[str], failures: Mapping[str, str], progress: Progress) -> list[str]:
         """Notes how evaluations ended, on several ranks how they ended on rank 0; which of them failed."""
         flags = [float(name in failures) for name in names]
-        agreed = self._agree(flags) if self._agree is not None and flags else flags
-        for name, failed in zip(names, agreed, strict=True):
+        if self._agree is not None and self._across is None and flags:  # else rank 0 has written to the others
+            flags = self._agree(flags)
+        for name, failed in zip(names, flags, strict=True):
             if failed:
                 self._backoff.failed(name, progress.step)
             else:
                 self._backoff.succeeded(name)
                 self._measured[name] = progress.step
-        return [name for name, failed in zip(names, agreed, strict=True) if failed]
+        return [name for name, failed in zip(names, flags, strict=True) if failed]
 
     def _evaluate(self, task: Task, progress: Progress) -> EvalReport:
-        setting, engine = self.setting, self.setting.engine
+        setting, engine = self.setting, self._across or self.setting.engine
         assert engine is not None
 
         def job() -> EvalReport:
@@ -107,7 +132,7 @@ class BetweenSteps:
                 seed=setting.config.seed,
                 level=setting.config.level,
                 registered=setting.registered,
-                limit_s=setting.config.limit_s,
+                limit_s=None if self._across is not None else setting.config.limit_s,  # each rank keeps it itself
             )
 
         began = time.monotonic()

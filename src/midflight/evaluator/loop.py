@@ -11,8 +11,10 @@ from typing import Any, Self
 from midflight import environ
 from midflight.dispatch import Process
 from midflight.distributed import agreement
+from midflight.distributed.mail import Mail
 from midflight.engines.base import BaseEngine
 from midflight.errors import ConfigError
+from midflight.evaluator.across_ranks import AcrossRanks
 from midflight.evaluator.beside_training import BesideTraining
 from midflight.evaluator.between_steps import BetweenSteps
 from midflight.evaluator.config import EvaluatorConfig
@@ -73,7 +75,9 @@ class Evaluator:
             agree=self._agree,
         )
         self._setting = Setting(self.config, engine, run, on_report, quiet, Budget(self.config.max_eval_share))
-        self._between = BetweenSteps(self._setting, self.place.is_main, self._agree, self.freq_ctl.paused)
+        self._between = BetweenSteps(
+            self._setting, self.place.is_main, self._agree, self.freq_ctl.paused, self._across_ranks()
+        )
         self._way: Way = self._between
         if self.config.async_mode and self.tasks:
             self._way = BesideTraining(self._setting, dispatcher, self.place.is_main)
@@ -88,10 +92,9 @@ class Evaluator:
             raise ConfigError("tasks of the same name", got=twice, allowed="each once")
         if self.tasks and self.engine is None:
             raise ConfigError("tasks without an engine", hint="e.g. engine=midflight.engines.HF(model, tokenizer)")
-        if self.config.distributed and self.place.world_size > 1:
+        if self.config.distributed and self.config.async_mode:
             raise ConfigError(
-                "distributed evaluation over several ranks is not part of this version",
-                hint="leave it off: rank 0 evaluates",
+                "distributed and async_mode", hint="choose one: ranks in the loop, or processes beside it"
             )
         unknown = sorted(set(self.config.priorities) - set(names))
         if unknown:
@@ -100,6 +103,12 @@ class Evaluator:
             assert self.engine is not None
             self.engine.require(task.capability, task.name)
             metrics_of(task)
+
+    def _across_ranks(self) -> AcrossRanks | None:
+        """The engine of all ranks, if the config asks for it and there are several that talk to each other."""
+        if not self.config.distributed or self._agree is None or self.engine is None:
+            return None
+        return AcrossRanks(self.engine, Mail(self.place, self.config.local_eval_nodes), self.config.limit_s)
 
     @property
     def reports(self) -> list[EvalReport]:

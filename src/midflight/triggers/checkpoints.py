@@ -19,6 +19,8 @@ from midflight.errors import ConfigError
 
 _STEP = re.compile(r"(\d+)(?!.*\d)")
 
+MAX_STEP = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -59,6 +61,9 @@ class CheckpointWatcher:
         finished, seen = [], {}
         self.waiting = {}
         for path in self._candidates():
+            if step_of(path) > MAX_STEP:
+                self.waiting[path] = "the number in its name is too large for a step"
+                continue
             try:
                 seen[path] = listing = _digest(path, _all_files(path))
                 reason = incomplete(path)
@@ -89,8 +94,7 @@ class CheckpointWatcher:
             if not path.name.startswith((".", "tmp-"))
             and (path.is_dir() or path.suffix == ".gguf")
             and is_text(path.name)
-            and (found := _STEP.search(path.stem if path.is_file() else path.name))
-            and len(found.group(1)) < 19  # a hash of digits is no step
+            and _STEP.search(path.stem if path.is_file() else path.name)
         ]
 
 

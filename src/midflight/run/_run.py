@@ -7,39 +7,28 @@ second when it is killed outright. A store that cannot be written to never stops
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import dataclasses
-import itertools
-import logging
-import math
-import os
-import sys
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
-from multiprocessing import util as mp_util
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from midflight import environ
-from midflight.config import is_text
 from midflight.errors import ConfigError, StoreError
-from midflight.signals import before_termination, uninterrupted
+from midflight.run import _leaving
+from midflight.run._leaving import status_after
+from midflight.run._rows import MAX_STEP, Row, blocks, number, series_name, step_number
+from midflight.signals import uninterrupted
 from midflight.store import RunInfo, Store, open_store
 from midflight.store.base import Block, RunStatus
 
 FLUSH_S = 0.25
 BEAT_S = 10.0
-MAX_KEY = 500
-"""Characters in the name of a series at most."""
-MAX_STEP = 1 << 62
 MAX_WAITING = 20_000_000
 """Values that wait in memory while the store cannot be written to (about 3 GB as they are queued)."""
-
-_Row = tuple[int, float, dict[str, float]]
 
 
 class Run:
@@ -78,7 +67,7 @@ class Run:
         self.name = _checked("name", name or time.strftime("run-%Y%m%d-%H%M%S"))
         self.enabled = environ.place().is_main
         self.started = time.time()
-        self._queue: deque[_Row] = deque()
+        self._queue: deque[Row] = deque()
         self._keys: set[str] = set()
         self._waiting: list[Block] = []
         self._lost = 0
@@ -94,8 +83,7 @@ class Run:
         if self.enabled:
             self.store: Store = open_store(store) if store is None or isinstance(store, str) else store
             self.info, self.attempt = self._open(resume, _plain(config), list(tags))
-            _open_runs.add(self)
-            _watch_exit()
+            _leaving.watch(self)
             if not self.attached:  # its own run says that it is alive, even while it logs nothing
                 self._start()
 
@@ -150,12 +138,12 @@ class Run:
         """
         for value in values.values():
             if value.__class__ is not float:
-                values = {key: _number(key, item) for key, item in values.items()}
+                values = {key: number(key, item) for key, item in values.items()}
                 break
         if step.__class__ is not int or not 0 <= step <= MAX_STEP:
-            step = _step(step)
+            step = step_number(step)
         if not values.keys() <= self._keys:
-            self._keys.update(map(_key, values))
+            self._keys.update(map(series_name, values))
         self._queue.append((step, time.time(), values))
         if self._thread is None:
             self._start()
@@ -200,11 +188,11 @@ class Run:
         """Queue to store; what cannot be written waits. The caller holds the lock."""
         with uninterrupted():
             taken = [self._queue.popleft() for _ in range(len(self._queue))]
-            blocks = self._waiting = self._waiting + _blocks(taken)
-            if not blocks:
+            waiting = self._waiting = self._waiting + blocks(taken)
+            if not waiting:
                 return None
             try:
-                self.store.append_points(self.id, self.attempt, blocks)
+                self.store.append_points(self.id, self.attempt, waiting)
             except StoreError as error:
                 self._bound()
                 return error
@@ -227,10 +215,10 @@ class Run:
         if error is not None and time.monotonic() - self._told > 60:
             self._told = time.monotonic()
             waiting = sum(block.values.size for block in self._waiting)
-            _say(f"{error}; {waiting:,} points wait in memory, {self._lost:,} are lost; training goes on")
+            _leaving.say(f"{error}; {waiting:,} points wait in memory, {self._lost:,} are lost; training goes on")
         elif error is None and self._told:
             self._told = 0.0
-            _say(f"the store can be written to again; {self._lost:,} points were lost")
+            _leaving.say(f"the store can be written to again; {self._lost:,} points were lost")
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -249,7 +237,7 @@ class Run:
         with self._lock:
             error = self._write()
         self._thread = None
-        _open_runs.discard(self)
+        _leaving.forget(self)
         if error is not None:
             waiting = sum(block.values.size for block in self._waiting)
             raise StoreError(f"{waiting + self._lost:,} points of run {self.name!r} could not be written: {error}")
@@ -260,7 +248,7 @@ class Run:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.finish(_status_after(kind))
+        self.finish(status_after(kind))
 
     # -- which run ---------------------------------------------------------------------------------------------------
 
@@ -285,8 +273,6 @@ class Run:
                 raise ConfigError(
                     f"run {self.name!r} is being written by another process", got=self.store.owner(newest.id)
                 )
-        if newest is not None and resume != "never":
-            _say(f"run {self.name!r} ({newest.id}) is {newest.status}: run {newest.id} stays, a new one begins")
         info = self.store.create_run(
             self.project,
             self.name,
@@ -297,54 +283,8 @@ class Run:
             git=environ.git_state(),
         )
         if resume == "auto" and newest is not None:
-            _say(f"new run {info.id} beside {newest.status} run {newest.id} of that name, {self.name!r}")
+            _leaving.say(f"new run {info.id} beside {newest.status} run {newest.id} of that name, {self.name!r}")
         return info, 1
-
-
-def _blocks(rows: Sequence[_Row]) -> list[Block]:
-    """Rows by the set of keys that they hold, as columns."""
-    import numpy as np
-
-    groups: dict[tuple[str, ...], list[_Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[2]), []).append(row)
-    pieces = list(groups.items())
-    if sum(map(len, groups)) > len(set().union(*groups)):  # a key in several sets: its values keep their order
-        pieces = [(keys, list(members)) for keys, members in itertools.groupby(rows, lambda row: tuple(row[2]))]
-    found = []
-    for keys, members in pieces:
-        if keys:
-            n, k = len(members), len(keys)
-            values = np.fromiter((v for row in members for v in row[2].values()), np.float64, n * k)
-            steps = np.fromiter((row[0] for row in members), np.int64, n)
-            walls = np.fromiter((row[1] for row in members), np.float64, n)
-            found.append(Block(keys, steps, walls, values.reshape(n, k).T))
-    return found
-
-
-def _number(key: str, value: Any) -> float:
-    """A plain float from whatever stands for one number."""
-    if isinstance(value, bool | int | float):
-        return float(value)
-    try:
-        if hasattr(value, "item"):  # NumPy scalars, and arrays and tensors of one element
-            return float(value.item())
-    except (TypeError, ValueError, RuntimeError):
-        pass
-    raise ConfigError(f"log: {key}", got=value, allowed="a number, or a tensor of one element")
-
-
-def _step(step: Any) -> int:
-    number = step if isinstance(step, int) else _number("step", step)
-    if not math.isfinite(number) or number != int(number) or not 0 <= number <= MAX_STEP:
-        raise ConfigError("log: step", got=step, allowed=f"a whole number from 0 to {MAX_STEP}")
-    return int(number)
-
-
-def _key(key: Any) -> str:
-    if not isinstance(key, str) or not key or len(key) > MAX_KEY or not is_text(key):
-        raise ConfigError("log: name of a series", got=key, allowed=f"1 to {MAX_KEY} characters of valid Unicode")
-    return key
 
 
 def _checked(what: str, text: Any) -> str:
@@ -365,75 +305,3 @@ def _plain(config: Any) -> dict[str, Any]:
     if hasattr(config, "__dict__"):
         return dict(vars(config))
     raise ConfigError("config of a run", got=config, allowed="a dict, dataclass, pydantic model or namespace")
-
-
-# -- leaving without losing ------------------------------------------------------------------------------------------
-
-_open_runs: weakref.WeakSet[Run] = weakref.WeakSet()
-"""Runs of this process: ended when it exits."""
-_visited: weakref.WeakSet[Run] = weakref.WeakSet()
-"""Runs of the process that forked this one, to which it logs: flushed when it exits, and left open."""
-_watching = False
-
-
-def _watch_exit() -> None:
-    """Has runs flushed when the process exits or is terminated."""
-    global _watching
-    before_termination(_flush_all)
-    if not _watching:
-        _watching = True
-        atexit.register(_finish_all)
-        os.register_at_fork(after_in_child=_forget_parent)
-        _watch_exit_of_child()
-        mp_util.register_after_fork(_watch_exit_of_child, lambda watch: watch())
-
-
-def _watch_exit_of_child() -> None:
-    """A forked child of multiprocessing leaves without atexit."""
-    mp_util.Finalize(None, _finish_all, exitpriority=10)
-
-
-def _flush_all() -> None:
-    """On SIGTERM: everything is written, and the runs have failed."""
-    for run in [*_open_runs, *_visited]:
-        if run._lock.acquire(timeout=5):  # the writer's thread may hold it
-            try:
-                run._tell(run._write())
-                if run in _open_runs and not run.attached:
-                    with contextlib.suppress(StoreError):
-                        run.store.finish_run(run.id, "failed", run._lost)
-            finally:
-                run._lock.release()
-
-
-def _finish_all() -> None:
-    status = _status_after(getattr(sys, "last_type", None))
-    for run in list(_open_runs):
-        try:
-            run.finish(status)
-        except StoreError as error:
-            _say(str(error))
-    for run in list(_visited):
-        try:
-            run.flush()
-        except StoreError as error:
-            _say(f"{error}; the points of this process are lost")
-
-
-def _status_after(error: type[BaseException] | None) -> RunStatus:
-    if error is None:
-        return "finished"
-    return "interrupted" if issubclass(error, KeyboardInterrupt) else "failed"
-
-
-def _forget_parent() -> None:
-    """In a forked child: the parent's queue is the parent's to write, and its thread does not exist here."""
-    for run in [*_open_runs, *_visited]:
-        run._queue, run._waiting, run._thread = deque(), [], None
-        run._lock, run._stop = threading.Lock(), threading.Event()
-        _visited.add(run)
-    _open_runs.clear()
-
-
-def _say(text: str) -> None:
-    logging.getLogger("midflight").warning("midflight: %s", text)

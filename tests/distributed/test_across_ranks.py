@@ -1,0 +1,246 @@
+"""One evaluation over several ranks: the report of one process, whatever the layout, and whoever fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+import torch.distributed as dist
+from ranks import run_ranks
+
+import midflight as mf
+from midflight.evaluator import across_ranks
+
+ROWS = [{"a": a, "b": "x" * (a * a % 37)} for a in range(23)]
+
+
+def tasks(rows=ROWS) -> list[mf.Task]:
+    common = {"prompt": "{{ a }} {{ b }}", "target": "a", "slices": {"odd": "a % 2"}}
+    return [
+        mf.Task("numbers", rows, metrics=["exact_match", "token_entropy"], **common),
+        mf.Task("more", rows, metrics=["exact_match"], samples=3, sampling={"temperature": 1.0}, **common),
+    ]
+
+
+def answer(request) -> str:
+    """Right for two thirds of the items."""
+    number = int(request.item_id)
+    return str(number if number % 3 else number + 1)
+
+
+def plain(report) -> dict:
+    return {
+        "status": report.status,
+        "errors": dict(report.errors),
+        "fingerprint": report.task_fingerprint,
+        "estimates": [(e.metric, e.slice, e.value, e.stderr, e.ci_low, e.ci_high, dict(e.counts)) for e in report.estimates
+                      if not e.unit.startswith(("tokens/s", "bytes"))],
+    }  # fmt: skip
+
+
+def evaluate(rank, size, nodes_of=None, answers=answer, rows=ROWS, **config):
+    """Reports of two evaluations, what failed, and how many requests this rank answered."""
+    if nodes_of is not None:
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), GROUP_RANK=str(nodes_of[rank]))
+    across_ranks.GRACE_S = 1.0
+    engine = mf.engines.Fake(answers)
+    ev = mf.Evaluator(mf.EvaluatorConfig(distributed=True, freq_steps=1, **config), tasks(rows), engine, quiet=True)
+    ev.start()
+    found = [[plain(report) for report in ev.step(step)] for step in (1, 2)]
+    with contextlib.suppress(RuntimeError):  # a rank may be gone; the others stay until all have read their letters
+        dist.barrier()
+    seconds = [dict(report.cost.rank_seconds) for report in ev.reports]
+    return {"reports": found, "seconds": seconds, "asked": len(engine.seen), "state": ev.state_dict()["evaluations"]}
+
+
+def alone(rows=ROWS):
+    return [plain(mf.evaluate_lm(mf.engines.Fake(answer), task)) for task in tasks(rows)]
+
+
+@pytest.mark.parametrize(
+    ("size", "nodes_of", "config"),
+    [
+        (2, None, {}),
+        (3, [0, 0, 1], {"local_eval_nodes": 1}),
+        (4, [0, 1, 2, 3], {"local_eval_nodes": 2}),
+        (8, [0, 0, 1, 1, 2, 2, 3, 3], {"local_eval_nodes": 2}),
+    ],
+)
+def test_the_report_is_that_of_one_process(size, nodes_of, config):
+    ranks = run_ranks(_evaluate_with, size, size, nodes_of, config)
+    assert ranks[0]["reports"] == [alone(), alone()]
+    assert all(rank["reports"] == [[], []] for rank in ranks[1:])
+    assert [list(seconds) for seconds in ranks[0]["seconds"]] == [[f"rank {rank}" for rank in range(size)]] * 4
+    assert sum(rank["asked"] for rank in ranks) == 2 * (23 + 3 * 23)
+    assert min(rank["asked"] for rank in ranks) > 0
+    assert all(rank["state"] == {"measured": {"numbers": 2, "more": 2}, "failing": {}} for rank in ranks)
+
+
+def _evaluate_with(rank, size, nodes_of, config):
+    return evaluate(rank, size, nodes_of, **config)
+
+
+def test_more_ranks_than_items():
+    ranks = run_ranks(_evaluate_few, 4, 4)
+    assert ranks[0]["reports"] == [alone(ROWS[:2])] * 2
+
+
+def _evaluate_few(rank, size):
+    return evaluate(rank, size, rows=ROWS[:2])
+
+
+class Fault:
+    """On one rank, in the first evaluation, the third answer."""
+
+    def __init__(self, rank: int, at: int, kind: str):
+        self.here, self.kind, self.count = rank == at, kind, 0
+
+    def __call__(self, request) -> str:
+        self.count += 1
+        if self.here and self.count == 3:
+            if self.kind == "raises":
+                raise MemoryError("no room")
+            if self.kind == "hangs":
+                time.sleep(6)
+            if self.kind == "dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+        return answer(request)
+
+
+def _evaluate_with_fault(rank, size, nodes_of, at, kind, config):
+    return evaluate(rank, size, nodes_of, answers=Fault(rank, at, kind), **config)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_rank_that_raises_costs_its_own_share(at):
+    """Rank 2 leads the second group of nodes, rank 1 leads nothing."""
+    ranks = run_ranks(_evaluate_with_fault, 4, 4, [0, 0, 1, 1], at, "raises", {"local_eval_nodes": 1})
+    (first, second), again = ranks[0]["reports"]
+    assert (first["status"], second["status"]) == ("partial", "done")
+    counts = first["estimates"][0][-1]
+    assert counts["ok"] + counts["error"] == 23
+    assert counts["error"] >= 1
+    assert [reason.replace("error: ", "") for reason in first["errors"]] == [f"rank {at}: MemoryError: no room"]
+    assert again == alone()
+    assert all(rank["state"]["failing"] == {} for rank in ranks)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_rank_that_hangs_costs_its_own_share_and_comes_back(at):
+    ranks = run_ranks(_evaluate_with_fault, 4, 4, [0, 0, 1, 1], at, "hangs", {"local_eval_nodes": 1, "limit_s": 1.0})
+    first = ranks[0]["reports"][0][0]
+    assert first["status"] == "partial"
+    assert all(f"rank {at}: " in reason for reason in first["errors"] if "in time" in reason or "within" in reason)
+    assert isinstance(ranks[at], dict)  # it went on
+
+
+def test_a_rank_that_dies_costs_its_own_share():
+    ranks = run_ranks(_evaluate_with_fault, 4, 4, [0, 0, 1, 1], 1, "dies", {"local_eval_nodes": 1, "limit_s": 2.0})
+    assert ranks[1] == "died"
+    for reports in ranks[0]["reports"]:
+        counts = reports[0]["estimates"][0][-1]
+        assert reports[0]["status"] == "partial"
+        assert counts["ok"] + counts["error"] == 23
+
+
+def test_the_leader_of_a_group_that_dies_costs_its_group():
+    ranks = run_ranks(_evaluate_with_fault, 4, 4, [0, 0, 1, 1], 2, "dies", {"local_eval_nodes": 1, "limit_s": 2.0})
+    assert ranks[2] == "died"
+    assert ranks[0]["reports"][0][0]["status"] == "partial"
+    assert ranks[3][0] == "EvaluationError"
+    assert "the post office of rank 2 is gone" in ranks[3][1]
+
+
+def _fsdp(rank):
+    import torch
+    from torch.distributed.fsdp import fully_shard
+
+    model, tokenizer = _small()
+    optimiser_steps = []
+
+    def train(model, optimiser) -> float:
+        loss = model(input_ids=tokens, labels=tokens).loss
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        optimiser_steps.append(1)
+        return loss.item()
+
+    tokens = torch.arange(24).view(2, 12) % 17
+    for layer in model.model.layers:
+        fully_shard(layer)
+    fully_shard(model)
+    optimiser = torch.optim.SGD(model.parameters(), 0.1)
+    ev = mf.Evaluator(
+        mf.EvaluatorConfig(distributed=True, freq_steps=2, eval_before_train=True),
+        _texts(),
+        mf.engines.HF(model, tokenizer),
+        quiet=True,
+    )
+    losses = []
+    with ev:
+        for step in range(1, 4):
+            losses.append(train(model, optimiser))
+            ev.step(step)
+    kinds = {type(p).__name__ for p in model.parameters()}
+    return losses, [(r.progress.step, r.weights, plain(r)) for r in ev.reports], kinds
+
+
+def _small():
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from midflight.demo.model import make_tokenizer
+
+    tokenizer = make_tokenizer()
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, initializer_range=0.3,
+    )  # fmt: skip
+    return LlamaForCausalLM(config), tokenizer
+
+
+def _texts() -> list[mf.Task]:
+    rows = [{"text": "1" * (1 + i % 5) + "+2="} for i in range(7)]
+    return [
+        mf.Task("said", rows, prompt="{{ text }}", target="text", metrics=["exact_match"], sampling={"max_tokens": 4}),
+        mf.Task("read", rows, kind="loglikelihood", text="{{ text }}", metrics=["perplexity"]),
+    ]
+
+
+def test_an_fsdp_model_is_evaluated_as_if_it_were_whole_and_trains_on():
+    import torch
+
+    ranks = run_ranks(_fsdp, 2)
+    losses, reports, kinds = ranks[0]
+    model, tokenizer = _small()
+    optimiser, whole = torch.optim.SGD(model.parameters(), 0.1), []
+    tokens = torch.arange(24).view(2, 12) % 17
+    engine = mf.engines.HF(model, tokenizer)
+    expected = [[plain(mf.evaluate_lm(engine, task)) for task in _texts()]]
+    for step in range(1, 4):
+        loss = model(input_ids=tokens, labels=tokens).loss
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        whole.append(loss.item())
+        if step != 1:
+            expected.append([plain(mf.evaluate_lm(engine, task)) for task in _texts()])
+    assert losses == pytest.approx(whole, rel=1e-5)
+    assert kinds == {"DTensor"} or kinds == {"Parameter"}
+    assert [step for step, _, _ in reports] == [0, 0, 2, 2, 3, 3]
+    assert reports[0][1] == engine_weights_at_start()
+    for (_, _, found), wanted in zip(reports, [each for pair in expected for each in pair], strict=True):
+        assert found["status"] == wanted["status"] == "done"
+        for mine, theirs in zip(found["estimates"], wanted["estimates"], strict=True):
+            assert mine[0] == theirs[0]
+            assert mine[2] == pytest.approx(theirs[2], rel=1e-4)
+
+
+def engine_weights_at_start() -> str:
+    model, tokenizer = _small()
+    return mf.engines.HF(model, tokenizer).weights()
