@@ -85,14 +85,24 @@ EXAMPLES = {
     "plain_loop.py": r"step 120: counting: exact_match (0\.[5-9]|1)",
     "own_metric.py": r"metric='risk_score'.*method='bootstrap, 1000, seed 0'",
     "own_engine.py": r"value=1\.0",
+    "torchrun.py": r"step 40: counting: exact_match[\s\S]*rank \d took longest; \d+% of the ranks' time",
+    "fsdp2.py": r"step 0: reading: perplexity[\s\S]*step 20: reading: perplexity",
+    "ray_cluster.py": r"step 60: counting: exact_match[\s\S]*actor 0: \d",
 }
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_run(name, tmp_path):
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)
+    launcher = TORCHRUN if name in ("torchrun.py", "fsdp2.py") else []
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / name)], capture_output=True, text=True, cwd=tmp_path, env=os.environ
+        [sys.executable, *launcher, str(ROOT / "examples" / name)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     assert re.search(EXAMPLES[name], done.stdout), done.stdout

@@ -1,7 +1,7 @@
 """Stage 2, where: takes a due evaluation, gives its result; comes after triggers, goes to the pipeline's work.
 
 `inline` evaluates now, in this process, and leaves training untouched (`untouched` holds how). `process` evaluates in
-warm processes of their own on a `snapshot` of the weights, while training goes on; `queue` says in which order.
+warm processes of their own on a snapshot of the weights, while training goes on; `queue` says in which order.
 """
 
 from midflight.dispatch.inline import Inline

@@ -15,7 +15,7 @@ import threading
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from midflight.dispatch.snapshot import Buffer, Replica
+from midflight.snapshot import Buffer, Replica
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
             assert replica is not None
             if path not in buffers:
                 buffers[path] = Buffer(path, replica.layout)
-            engine = replica.show(buffers[path])
+            engine = replica.show(buffers[path].views)
             answers.write("begun\n")
             answers.flush()
             answer = {"result": call(engine, runs)}

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from midflight.dispatch.queue import Job, JobQueue, Outcome, Weights, WhenBusy
-from midflight.dispatch.snapshot import Buffer, Skeleton, shared_folder
 from midflight.environ import Limits
 from midflight.errors import CapabilityError
+from midflight.snapshot import Buffer, Skeleton, shared_folder
 
 BEGUN = b"begun\n"
 """What a worker says before a job: the time that it takes to start does not count."""

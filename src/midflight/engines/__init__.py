@@ -1,7 +1,7 @@
 """Stage 4, outputs: takes all requests of a task, gives their outputs as they finish; between task and metric.
 
-`hf` runs a transformers model in this process, `openai` asks a server, `fake` answers from a script. Names are
-imported lazily: naming `HF` is what imports torch.
+`hf` runs a transformers model in this process, `openai` asks a server, `ray` has copies of an engine on a cluster,
+`fake` answers from a script. Names are imported lazily: naming `HF` is what imports torch.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from midflight.errors import ConfigError
 if TYPE_CHECKING:
     from midflight.engines.hf import HF
     from midflight.engines.openai import OpenAI
+    from midflight.engines.ray import Ray
 
-__all__ = ["HF", "BaseEngine", "Fake", "OpenAI", "open_engine"]
+__all__ = ["HF", "BaseEngine", "Fake", "OpenAI", "Ray", "open_engine"]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from midflight.engines.openai import OpenAI
 
         return OpenAI
+    if name == "Ray":
+        from midflight.engines.ray import Ray
+
+        return Ray
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

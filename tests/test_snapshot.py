@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file
 
 from conftest import tiny_llama
-from midflight.dispatch.snapshot import Buffer, Replica, Skeleton
 from midflight.errors import CapabilityError, DispatchError
+from midflight.snapshot import Buffer, Replica, Skeleton
 
 
 class Holder:
@@ -39,7 +39,7 @@ def rebuilt(thing, modules, folder):
     buffer = Buffer(folder / "a.safetensors", skeleton.layout, create=True)
     buffer.write(skeleton.tensors())
     replica = Replica(skeleton.content, skeleton.layout)
-    return replica.show(Buffer(buffer.path, skeleton.layout)), buffer, skeleton, replica
+    return replica.show(Buffer(buffer.path, skeleton.layout).views), buffer, skeleton, replica
 
 
 def test_every_tensor_arrives_to_the_bit(tmp_path):
@@ -82,7 +82,7 @@ def test_a_model_in_training_gives_the_same_logits_after_each_snapshot(tmp_path,
         assert torch.equal(copy.model(tokens).logits, before)  # the copy stands still while training goes on
         assert skeleton.fits()
         buffer.write(skeleton.tensors())
-        replica.show(buffer)
+        replica.show(buffer.views)
 
 
 def test_what_training_replaces_is_found_again(tmp_path):
@@ -91,7 +91,7 @@ def test_what_training_replaces_is_found_again(tmp_path):
     odd.count = torch.tensor(9)
     odd.bf16 = torch.nn.Parameter(torch.ones(3, 5, dtype=torch.bfloat16))
     buffer.write(skeleton.tensors())
-    assert replica.show(buffer).model.count == 9
+    assert replica.show(buffer.views).model.count == 9
     assert torch.equal(replica.engine.model.bf16.data, odd.bf16.data)
     odd.count = torch.tensor([1, 2])
     assert not skeleton.fits()

@@ -119,11 +119,16 @@ class Replica:
         self.engine = Unpickler(io.BytesIO(content)).load()
         self._parameters = parameters
 
-    def show(self, buffer: Buffer) -> Any:
-        """The engine with the weights of a snapshot. In host memory nothing is copied: they lie in the buffer."""
-        for number, view in enumerate(buffer.views):
+    def show(self, views: Sequence[Any], share: bool = True) -> Any:
+        """The engine with the weights of a snapshot.
+
+        Args:
+            views: A tensor for each entry of the layout, in host memory.
+            share: Whether an engine in host memory uses them as they lie there, without a copy.
+        """
+        for number, view in enumerate(views):
             for tensor in (self._tensors[number], self._parameters.get(number)):
-                if tensor is not None and self._devices[number] == "cpu":
+                if tensor is not None and share and self._devices[number] == "cpu":
                     tensor.data = view
                 elif tensor is not None:  # a parameter shares its memory with the tensor: copied once
                     tensor.data.copy_(view)
@@ -214,8 +219,8 @@ class Layout:
         specs = zip(self.specs, devices, strict=True)
         return [torch.empty(shape, dtype=getattr(torch, name), device=at) for (name, shape), at in specs]
 
-    def views(self, memory: mmap.mmap) -> list[Any]:
-        """A tensor for each entry, in the mapped file itself."""
+    def views(self, memory: Any) -> list[Any]:
+        """A tensor for each entry, in the memory itself: a mapped file, or any other buffer of `size` bytes."""
         if not self.specs:
             return []
         import torch
