@@ -14,6 +14,7 @@
     ├── LostRankError (RuntimeError)     a rank did not write in time
     ├── EvaluationError (RuntimeError)   an evaluation did not come to an end
     ├── StoreError (RuntimeError)        the store cannot be opened, read or written
+    │   └── LeaseLostError               another process has taken over what this one was doing
     └── MissingExtraError (ImportError)  an optional dependency is not installed
 
 To add one: subclass the root and the built-in error that it refines, and raise it with the same arguments. All of
@@ -109,6 +110,10 @@ class EvaluationError(MidflightError, RuntimeError):
 
 class StoreError(MidflightError, RuntimeError):
     """The store cannot be opened, read or written."""
+
+
+class LeaseLostError(StoreError):
+    """Another process has taken over what this one was doing."""
 
 
 class MissingExtraError(MidflightError, ImportError):

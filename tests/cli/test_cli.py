@@ -12,8 +12,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from midflight.run import Run
 from midflight.schema import report_schema
 from midflight.store import open_store
+from midflight.triggers import CheckpointWatcher
 
 ROWS = [{"q": f"{a}+1=", "a": a + 1, "set": "ab"[a % 2]} for a in range(12)]
 
@@ -278,6 +280,30 @@ class TestWatch:
         assert len(set(weights)) == 2
         shown = midflight("show", "w").stdout
         assert all(f"weights={digest[:8]}" in shown for digest in weights)
+
+    def test_several_watchers_share_the_work_and_do_nothing_twice(self, word_tokenizer):
+        self.write(word_tokenizer, *range(1, 7))
+        done = self.watch("--workers", 3)
+        assert (done.returncode, done.stderr) == (0, "")
+        lines = [line for line in done.stdout.splitlines() if "text: perplexity" in line]
+        assert sorted(int(line.split("step ")[1].split(":")[0]) for line in lines) == list(range(1, 7))
+        (run,) = open_store().runs()
+        assert [r.progress.step for r in open_store().reports(run.id)] == list(range(1, 7))
+
+    def test_what_a_watcher_that_was_killed_had_begun_is_taken_over(self, word_tokenizer):
+        self.write(word_tokenizer, 1)
+        store = open_store()
+        run = Run("default", "w", resume="attach")
+        watcher = CheckpointWatcher("ckpt")
+        watcher.poll()
+        (checkpoint,) = watcher.poll()
+        name = f"{checkpoint.path.absolute()} {checkpoint.digest} for run {run.id}"
+        run.finish()
+        assert store.take_lease(name, "dead:1:1") == 1
+        done = self.watch("--dead-after", 0.5)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert [r.progress.step for r in store.reports(run.id)] == [1]
+        assert store.lease(name) is None
 
     def test_one_that_cannot_be_read_does_not_stop_the_others(self, word_tokenizer):
         self.write(word_tokenizer, 3, 5)

@@ -2,65 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
+from midflight import environ
 from midflight.cli._options import checked_step
-from midflight.engines import open_engine
-from midflight.errors import MidflightError, shorten
+from midflight.engines.base import BaseEngine
+from midflight.errors import LeaseLostError, MidflightError, shorten
 from midflight.pipeline import evaluate_checkpoint, metrics_of, task_fingerprint
 from midflight.records import Progress
 from midflight.run import Run
 from midflight.show.lines import report_line, without_value
+from midflight.store.leases import Lease, Leases
 from midflight.tasks import Task
 from midflight.triggers import Checkpoint
 
 
 class CheckpointEvaluator:
-    """Evaluates one checkpoint after the other.
+    """Evaluates one checkpoint after the other, each in one process only, however many watch.
 
     Args:
         tasks: What is measured.
         run: Where results belong.
         seed: Seed of sampling and bootstrap.
-        options: For the engine.
+        load: Makes an engine of a checkpoint's path.
         console: Where results are shown, a line each.
+        dead_s: Seconds after which a watcher that gives no sign of life is dead.
 
     Attributes:
         failed: Names of checkpoints that could not be evaluated, or not wholly.
     """
 
     def __init__(
-        self, tasks: Sequence[Task], run: Run, seed: int, options: Mapping[str, object], console: Console
+        self,
+        tasks: Sequence[Task],
+        run: Run,
+        seed: int,
+        load: Callable[[str], BaseEngine],
+        console: Console,
+        dead_s: float = 60.0,
     ) -> None:
-        self.tasks, self.run, self.seed, self.options, self.console = tasks, run, seed, options, console
+        self.tasks, self.run, self.seed, self.load, self.console = tasks, run, seed, load, console
         self.failed: list[str] = []
+        self._leases = Leases(run.store, environ.owner(), dead_s)
         self._fingerprints = {task.name: task_fingerprint(task, metrics_of(task))[1] for task in tasks}
 
-    def evaluate(self, checkpoint: Checkpoint) -> None:
-        """Evaluates a checkpoint on the tasks that are not done."""
+    def evaluate(self, checkpoint: Checkpoint) -> bool:
+        """Evaluates a checkpoint on the tasks that are not done; False if another process is at it."""
+        with self._leases.held(f"{checkpoint.path.absolute()} {checkpoint.digest} for run {self.run.id}") as lease:
+            if lease is None:
+                return False
+            try:
+                checked_step(checkpoint.step, "the step in its name")
+                self._evaluate(checkpoint, lease)
+            except LeaseLostError as error:
+                self._say(f"{checkpoint.path.name}: {error}")
+                return False
+            except MidflightError as error:
+                gone = not checkpoint.path.exists()
+                self.failed.append(checkpoint.path.name)
+                self._say(f"{checkpoint.path.name}: {'was removed before it could be evaluated' if gone else error}")
+        return True
+
+    def _evaluate(self, checkpoint: Checkpoint, lease: Lease) -> None:
         open_tasks = [task for task in self.tasks if not self._is_done(task, checkpoint)]
         if not open_tasks:
             self._say(f"{checkpoint.path.name}: done before")
             return
-        try:
-            checked_step(checkpoint.step, "the step in its name")
-            with open_engine(str(checkpoint.path), **self.options) as engine:
-                for task in open_tasks:
-                    report = evaluate_checkpoint(
-                        task, engine, run=self.run, progress=Progress(checkpoint.step), seed=self.seed
-                    )
-                    self.console.print(report_line(report), markup=False, soft_wrap=True)
-                    if report.status != "done" or without_value(report):
-                        self.failed.append(checkpoint.path.name)
-        except MidflightError as error:
-            if checkpoint.path.exists():
-                self.failed.append(checkpoint.path.name)
-                self._say(f"{checkpoint.path.name}: {error}")
-            else:
-                self._say(f"{checkpoint.path.name}: was removed before it could be evaluated")
-                self.failed.append(checkpoint.path.name)
+        with self.load(str(checkpoint.path)) as engine:
+            for task in open_tasks:
+                report = evaluate_checkpoint(
+                    task,
+                    engine,
+                    run=self.run,
+                    progress=Progress(checkpoint.step),
+                    seed=self.seed,
+                    watch=lambda *_: lease.check(),
+                )
+                self.console.print(report_line(report), markup=False, soft_wrap=True)
+                if report.status != "done" or without_value(report):
+                    self.failed.append(checkpoint.path.name)
 
     def _is_done(self, task: Task, checkpoint: Checkpoint) -> bool:
         """Whether the store has this task's result for these weights: evaluated after they were written."""

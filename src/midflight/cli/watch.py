@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +17,10 @@ from midflight.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from midflight.cli._checkpoints import CheckpointEvaluator
+    from midflight.engines.base import BaseEngine
+    from midflight.triggers import Checkpoint, CheckpointWatcher
 
 LONGEST_S = 30 * 86_400
 """Seconds between two looks, or without a new checkpoint, at most: a month."""
@@ -35,8 +43,15 @@ def watch(
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new checkpoint.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16 or auto.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, cpu, …")] = None,
+    workers: Annotated[int, typer.Option(help="Processes, or Ray actors, that evaluate.", min=1)] = 1,
+    dispatch: Annotated[str, typer.Option(help="Where they run: process or ray.")] = "process",
+    dead_after: Annotated[float, typer.Option(help="Seconds until what a silent watcher began is taken over.")] = 60.0,
 ) -> int:
-    """Evaluate each finished checkpoint once, in step order; half-written ones are left alone until complete."""
+    """Evaluate each finished checkpoint once, in step order; half-written ones are left alone until complete.
+
+    Several of these commands may watch one folder with one store, also --workers of this one: none does what another
+    one does.
+    """
     from midflight.cli._quiet import quiet_libraries
 
     quiet_libraries()
@@ -46,10 +61,12 @@ def watch(
     from midflight.show.tables import console
     from midflight.triggers import CheckpointWatcher
 
-    for name, value in (("--interval", interval), ("--idle", idle)):
+    for name, value in (("--interval", interval), ("--idle", idle), ("--dead-after", dead_after)):
         if value is not None and not 0 < value <= LONGEST_S:
             raise ConfigError(name, got=value, allowed=f"seconds above 0, up to {LONGEST_S:,}")
     checked_seed(seed)
+    if dispatch not in ("process", "ray"):
+        raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
     tasks = load_tasks(task, limit, seed)
     watcher = CheckpointWatcher(folder)
     told = _Told(console())
@@ -59,23 +76,75 @@ def watch(
         told.once(f"watching {folder} every {interval:g} s for {names}; run {record.name} in {record.store.url}")
         if not folder.is_dir():
             told.once(f"{folder} does not exist yet; waiting for it")
-        evaluator = CheckpointEvaluator(tasks, record, seed, options, told.console)
-        quiet_since = time.monotonic()
-        watcher.poll()  # a first look: what is unchanged at the second one is finished
-        while True:
-            before = watcher.waiting
-            time.sleep(min(interval, 1.0) if once else interval)
-            for checkpoint in watcher.poll():
-                evaluator.evaluate(checkpoint)
-                quiet_since = time.monotonic()
-            told.skipped(folder)
-            ends = once or (idle is not None and time.monotonic() - quiet_since > idle)
-            for path, reason in watcher.waiting.items():
-                if ends or before.get(path) == reason:  # it is not just being written
-                    told.once(f"{path.name}: not finished: {reason}")
-            if ends:
-                break
-    return 1 if evaluator.failed else 0
+        actors = workers if dispatch == "ray" else 0
+        evaluator = CheckpointEvaluator(tasks, record, seed, _loader(options, actors), told.console, dead_after)
+        with _others(workers - 1 if dispatch == "process" else 0) as others:
+            _follow(watcher, evaluator, told, interval, once, idle)
+        return 1 if evaluator.failed or any(other.returncode for other in others) else 0
+
+
+def _follow(
+    watcher: CheckpointWatcher,
+    evaluator: CheckpointEvaluator,
+    told: _Told,
+    interval: float,
+    once: bool,
+    idle: float | None,
+) -> None:
+    """Evaluates what is finished, until there is no more to wait for."""
+    quiet_since = time.monotonic()
+    left: list[Checkpoint] = []  # another process is at them; if it dies, they are ours
+    watcher.poll()  # a first look: what is unchanged at the second one is finished
+    while True:
+        before = watcher.waiting
+        time.sleep(min(interval, 1.0) if once else interval)
+        for checkpoint in [*left, *watcher.poll()]:
+            taken = evaluator.evaluate(checkpoint)
+            left = [other for other in left if other is not checkpoint] + ([] if taken else [checkpoint])
+            quiet_since = time.monotonic() if taken else quiet_since
+        told.skipped(watcher.folder)
+        ends = not left and (once or (idle is not None and time.monotonic() - quiet_since > idle))
+        for path, reason in watcher.waiting.items():
+            if ends or before.get(path) == reason:  # it is not just being written
+                told.once(f"{path.name}: not finished: {reason}")
+        if ends:
+            return
+
+
+def _loader(options: Mapping[str, object], actors: int) -> Callable[[str], BaseEngine]:
+    """Makes an engine of a checkpoint: in this process, or copies of it on Ray actors."""
+
+    def load(path: str) -> BaseEngine:
+        from midflight.engines import open_engine
+
+        engine = open_engine(path, **options)
+        if not actors:
+            return engine
+        from midflight.engines import Ray
+
+        return Ray(engine, workers=actors)
+
+    return load
+
+
+@contextmanager
+def _others(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """So many more processes of this command, which share the work by their leases."""
+    words = sys.argv[1:]
+    for index, word in enumerate(words):
+        if word.startswith("--workers"):
+            del words[index : index + (1 if "=" in word else 2)]
+            break
+    others = [subprocess.Popen([sys.executable, "-m", "midflight", *words]) for _ in range(count)]
+    try:
+        yield others
+        for other in others:
+            other.wait()
+    finally:
+        for other in others:
+            if other.poll() is None:
+                other.terminate()
+                other.wait()
 
 
 class _Told:

@@ -12,7 +12,7 @@ from midflight.demo.training import PROJECT, STRATEGIES
 from midflight.estimate import Interval, mean_interval
 from midflight.records import EvalReport
 from midflight.schema import report_to_json
-from midflight.show.lines import with_interval
+from midflight.show.lines import duration, with_interval
 from midflight.show.plot import EvaluationCurve, Panel, SeriesCurve, draw
 from midflight.show.series import read_series
 from midflight.store import RunInfo, Store
@@ -42,11 +42,23 @@ def tell_story(store: Store, out: Path, screen: Console) -> None:
         sentence = compare(store, reports, metric, meaning)
         if sentence:
             screen.print(sentence, markup=False, soft_wrap=True)
+    screen.print(_cost(reports), markup=False, soft_wrap=True)
     screen.print(
         f"picture: {out}/curves.png   reports: {out}/reports/ ({written} files)   store: {out}/midflight.db"
         f"   more: midflight show mt4-seed0 --store {out}/midflight.db",
         markup=False,
         soft_wrap=True,
+    )
+
+
+def _cost(reports: dict[str, list[EvalReport]]) -> str:
+    """What the evaluations took, and what of it training had to wait for."""
+    all_reports = [report for found in reports.values() for report in found]
+    seconds = sum(report.cost.seconds for report in all_reports)
+    shares = [report.cost.train_share for report in all_reports if report.cost.train_share is not None]
+    return (
+        f"{len(all_reports)} evaluations took {duration(seconds)}, beside training: it stood still for them for"
+        f" {max(shares, default=0.0):.2%} of its time at most"
     )
 
 

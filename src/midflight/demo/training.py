@@ -165,6 +165,7 @@ def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
     from safetensors.torch import load_file
     from trl import GRPOConfig, GRPOTrainer
 
+    from midflight.environ import Limits
     from midflight.evaluator import EvaluatorConfig
     from midflight.integrations.transformers import MidflightCallback
     from midflight.run import Run
@@ -196,9 +197,15 @@ def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
     settings = {"strategy": strategy, "turns": STRATEGIES[strategy], "seed": seed, **config.to_dict()}
     name = f"{strategy}-seed{seed}"
     with Run(PROJECT, name, settings, store=str(folder / "midflight.db"), tags=[strategy], resume="never") as run:
-        callback = MidflightCallback(
-            tasks(), EvaluatorConfig(freq_steps=EVALUATE_EVERY, eval_before_train=True), run=run
+        # beside training; copies of so small a model cost nothing, so that all may wait
+        evaluations = EvaluatorConfig(
+            freq_steps=EVALUATE_EVERY,
+            eval_before_train=True,
+            async_mode=True,
+            max_waiting=steps,
+            limits=Limits(threads=1),
         )
+        callback = MidflightCallback(tasks(), evaluations, run=run)
         GRPOTrainer(
             model,
             worth,

@@ -56,6 +56,8 @@ class Process:
         self._folder: Path | None = None
         self._skeleton: Skeleton | None = None
         self._weights: list[Weights] = []
+        self.copied_bytes, self.copy_s = 0, 0.0
+        """What was copied so far, and the seconds that it took."""
         self._queue = JobQueue()
         self._workers = [_Worker(self._queue, self.limits) for _ in range(workers)]
         self._closer = weakref.finalize(self, _close, self._queue, self._workers, self._weights)
@@ -96,7 +98,10 @@ class Process:
             reason = f"{self._room} snapshots are in use or wait"
             return [Outcome(job, "skipped", reason=reason) for job in jobs]
         assert self._skeleton is not None
+        began = time.monotonic()
         weights.buffer.write(self._skeleton.tensors())
+        self.copy_s += time.monotonic() - began
+        self.copied_bytes += self._skeleton.layout.size
         for worker in self._workers:
             worker.begin(self._skeleton, self.device)
         for job in jobs:

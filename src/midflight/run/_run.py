@@ -281,7 +281,11 @@ class Run:
             tags=tags,
             environment=environ.describe(),
             git=environ.git_state(),
+            unless_named=resume == "attach",
         )
+        if resume == "attach" and self.store.owner(info.id) != environ.owner():
+            self.attached = True  # another process made it since we looked
+            return info, info.attempts
         if resume == "auto" and newest is not None:
             _leaving.say(f"new run {info.id} beside {newest.status} run {newest.id} of that name, {self.name!r}")
         return info, 1

@@ -56,6 +56,10 @@ CREATE INDEX evaluation_curve ON evaluation (run, task, step);
 CREATE TABLE missing (  -- evaluations that were due and did not take place
     run INTEGER NOT NULL, attempt INTEGER NOT NULL, task TEXT NOT NULL, step INTEGER NOT NULL, at REAL NOT NULL,
     reason TEXT NOT NULL, PRIMARY KEY (run, task, step, attempt)) WITHOUT ROWID;
+CREATE TABLE lease (
+    name TEXT PRIMARY KEY, number INTEGER NOT NULL, owner TEXT NOT NULL,
+    beat INTEGER NOT NULL  -- grows while the holder is alive; -1 = given back
+) WITHOUT ROWID;
 CREATE TABLE item (
     task_fingerprint TEXT NOT NULL, id TEXT NOT NULL, content TEXT NOT NULL,
     PRIMARY KEY (task_fingerprint, id)) WITHOUT ROWID;

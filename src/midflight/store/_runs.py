@@ -29,11 +29,17 @@ class RunTable:
         tags: Sequence[str] = (),
         environment: Mapping[str, Any] = {},
         git: Mapping[str, str] = {},
+        unless_named: bool = False,
     ) -> RunInfo:
-        """Adds a run and its first attempt."""
+        """Adds a run and its first attempt; with `unless_named`, gives the newest of that name if there is one."""
         now = time.time()
         texts = [json.dumps(value, default=str) for value in (dict(config), list(tags), dict(environment), dict(git))]
         with self.database.writing() as db:
+            if unless_named:
+                query = "SELECT max(id) FROM run WHERE project = ? AND name = ?"
+                known = db.execute(query, (project, name)).fetchone()[0]
+                if known is not None:  # another process was faster
+                    return self._run_infos("WHERE run.id = ?", (known,))[0]
             cursor = db.execute(
                 "INSERT INTO run (project, name, status, created, heartbeat, owner, config, tags, environment, git)"
                 " VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)",

@@ -166,8 +166,9 @@ class Store(Protocol):
         tags: Sequence[str] = ...,
         environment: Mapping[str, Any] = ...,
         git: Mapping[str, str] = ...,
+        unless_named: bool = False,
     ) -> RunInfo:
-        """Adds a run and its first attempt."""
+        """Adds a run and its first attempt; with `unless_named`, gives the newest of that name if there is one."""
 
     def runs(self, project: str | None = None, name: str | None = None) -> list[RunInfo]:
         """Runs, newest first."""
@@ -258,6 +259,18 @@ class Store(Protocol):
 
     def missing(self, run: int) -> list[tuple[str, int, str]]:
         """Evaluations that were due, did not take place and were not made up for: task, step and reason, by step."""
+
+    def lease(self, name: str) -> tuple[int, int] | None:
+        """Number of the lease on a name and how often it was renewed; None if nobody has one."""
+
+    def take_lease(self, name: str, owner: str, over: tuple[int, int] | None = None) -> int | None:
+        """A lease on a name: its number; None if another one has it, and it is not `over`."""
+
+    def renew_lease(self, name: str, number: int) -> bool:
+        """Says that the holder is alive; False if the lease is another's by now."""
+
+    def end_lease(self, name: str, number: int) -> None:
+        """Gives a lease back."""
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
