@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check unit bench clean
+.PHONY: demo test check unit bench soak clean
 
 demo: $(VENV)/demo.done  ## trains a small model with GRPO, evaluates it in flight and shows how it did
 	$(BIN)/midflight demo
@@ -24,6 +24,9 @@ unit: $(VENV)/dev.done  ## unit, contract, property and end-to-end tests
 bench: $(VENV)/dev.done  ## speed and memory, as ratios against peers measured in the same run
 	$(INSTALL) trackio tensorboard
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+soak: $(VENV)/dev.done  ## half an hour of training with evaluations beside it, workers killed now and then; memory stays flat
+	$(BIN)/python benchmarks/soak.py --kill
 
 clean:
 	rm -rf $(VENV) midflight-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

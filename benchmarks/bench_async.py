@@ -15,13 +15,13 @@ from midflight.demo.model import make_tokenizer
 from midflight.environ import Limits
 from midflight.snapshot import Buffer, Skeleton, shared_folder
 
-STEPS, EVERY, ROUNDS = 60, 20, 3
+STEPS, EVERY, ROUNDS = 40, 10, 3
 
 
 def make_model(hidden: int) -> tuple[LlamaForCausalLM, object]:
     tokenizer = make_tokenizer()
     config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=hidden, intermediate_size=4 * hidden, num_hidden_layers=6,
+        vocab_size=len(tokenizer), hidden_size=hidden, intermediate_size=4 * hidden, num_hidden_layers=4,
         num_attention_heads=4, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     return LlamaForCausalLM(config), tokenizer
@@ -30,9 +30,9 @@ def make_model(hidden: int) -> tuple[LlamaForCausalLM, object]:
 def train(mode: str) -> dict[str, float]:
     """Seconds of the loop, of Midflight's calls in it, and of the copies."""
     torch.manual_seed(0)
-    model, tokenizer = make_model(256)
+    model, tokenizer = make_model(192)
     optimizer = torch.optim.AdamW(model.parameters())
-    tokens = torch.randint(0, len(tokenizer), (16, 64))
+    tokens = torch.randint(0, len(tokenizer), (8, 64))
     task = mf.Task(
         "sums", [{"a": a} for a in range(64)], prompt="{{ a }}+1=", target="a + 1", sampling={"max_tokens": 16},
         metrics=["exact_match"],
@@ -64,7 +64,7 @@ def train(mode: str) -> dict[str, float]:
 
 def snapshot_speed() -> float:
     """Bytes a second of the second copy of some 400 MB of weights, and of those after it."""
-    model, _ = make_model(1280)
+    model, _ = make_model(1600)
     skeleton = Skeleton(model, [model])
     folder = shared_folder()
     try:

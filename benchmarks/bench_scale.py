@@ -1,9 +1,9 @@
 """How long rank 0 takes to gather the answers of a job: all ranks at once, or groups of nodes first.
 
-The model: reading a letter of B bytes takes ``a + trips · rtt + B · (b + 1 / bandwidth)``, one after the other at each
-reader; groups read side by side, then rank 0 reads one letter a group. ``a`` and ``b`` (handling a letter, a byte)
-are measured here, over real letters between gloo ranks in four nodes; what they predict for the other layout is put
-beside what was measured. Latency and bandwidth of a network are parameters.
+The model: a stage begins ``c`` after the one before it; reading a letter of B bytes takes ``a + trips · rtt + B · (b +
+1 / bandwidth)``, one after the other at each reader; groups read side by side (here, as far as there are processors),
+then rank 0 reads one letter a group. ``a``, ``b`` and ``c`` are measured here, over real letters between gloo ranks in
+four nodes; what they predict for groups is put beside what was measured. Latency and bandwidth are parameters.
 
     python benchmarks/bench_scale.py [--rtt-us 500] [--gbit 10] [--bytes 20000] [--plot docs/scale.png]
 
@@ -19,6 +19,7 @@ import os
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -57,49 +58,61 @@ def gather_on_rank(rank: int, size: int, payload: int, nodes_in_group: int | Non
         else:
             mail.send(leader, f"{number}/from/{rank}", letter)
         seconds.append(time.perf_counter() - began)
+    dist.barrier()  # a leader that leaves takes its office along
     return statistics.median(seconds[2:])
 
 
-def flat(ranks: int, size: float, letter: float, byte: float) -> float:
-    """Seconds where rank 0 reads a letter of each other rank."""
-    return (ranks - 1) * (letter + size * byte)
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of a stage, of a letter and of a byte."""
+
+    stage: float
+    letter: float
+    byte: float
+
+    def flat(self, ranks: int, size: float) -> float:
+        """Seconds where rank 0 reads a letter of each other rank."""
+        return self.stage + (ranks - 1) * (self.letter + size * self.byte)
+
+    def grouped(self, ranks: int, groups: int, size: float, side_by_side: int | None = None) -> float:
+        """Seconds where the first rank of each group reads its members' letters, and rank 0 those of the groups."""
+        members, rounds = ranks // groups, max(1.0, groups / (side_by_side or groups))
+        first = self.stage + rounds * (members - 1) * (self.letter + size * self.byte)
+        return first + self.stage + (groups - 1) * (self.letter + members * size * self.byte)
 
 
-def grouped(ranks: int, groups: int, size: float, letter: float, byte: float) -> float:
-    """Seconds where the first rank of each group reads its members' letters, and rank 0 those of the groups."""
-    members = ranks // groups
-    return (members - 1) * (letter + size * byte) + (groups - 1) * (letter + members * size * byte)
-
-
-def calibrate() -> tuple[float, float, float]:
-    """Seconds of a letter and of a byte, and the median relative error of what they predict for groups."""
+def calibrate() -> tuple[Costs, float]:
+    """What things cost here, and the median relative error of what that predicts for groups."""
     rows, times, checks = [], [], []
     for ranks in (2, 4, 8, 16):
         for size in (1_000, 200_000):
-            rows.append([ranks - 1, (ranks - 1) * size])
+            rows.append([1.0, ranks - 1, (ranks - 1) * size])
             times.append(world(partial(gather_on_rank, size=ranks, payload=size, nodes_in_group=None), ranks))
             if ranks >= 8:
                 found = world(partial(gather_on_rank, size=ranks, payload=size, nodes_in_group=1), ranks)
                 checks.append((ranks, size, found))
     weights = 1 / np.array(times)  # relative errors count
-    (letter, byte), *_ = np.linalg.lstsq(np.array(rows) * weights[:, None], np.ones(len(times)), rcond=None)
-    letter, byte = max(letter, 1e-6), max(byte, 1e-12)
-    print(f"  a letter takes {1e6 * letter:.0f} µs, a byte {1e9 * byte:.2f} ns")
+    fitted, *_ = np.linalg.lstsq(np.array(rows) * weights[:, None], np.ones(len(times)), rcond=None)
+    costs = Costs(*(max(value, 1e-12) for value in fitted.tolist()))
+    print(
+        f"  a stage {1e6 * costs.stage:.0f} µs, a letter {1e6 * costs.letter:.0f} µs, a byte {1e9 * costs.byte:.2f} ns"
+    )
     errors = []
     for ranks, size, found in checks:
-        model = grouped(ranks, 4, size, letter, byte)
+        model = costs.grouped(ranks, 4, size, os.cpu_count())
         errors.append(abs(model - found) / found)
         print(f"  {ranks} ranks, 4 groups, {size:,} bytes: measured {1e3 * found:.2f} ms, model {1e3 * model:.2f} ms")
-    return letter, byte, statistics.median(errors)
+    return costs, statistics.median(errors)
 
 
-def table(letter: float, byte: float, rtt_s: float, bandwidth: float, size: float) -> list[tuple[int, float, float]]:
+def table(here: Costs, rtt_s: float, bandwidth: float, size: float) -> list[tuple[int, float, float]]:
     """Nodes, and milliseconds flat and in groups."""
-    letter, byte = letter + TRIPS * rtt_s, byte + 1 / bandwidth
+    costs = Costs(here.stage + rtt_s, here.letter + TRIPS * rtt_s, here.byte + 1 / bandwidth)
     rows = []
     for nodes in NODES:
-        ranks, groups = nodes * RANKS_A_NODE, max(1, nodes // NODES_IN_GROUP)
-        rows.append((nodes, 1e3 * flat(ranks, size, letter, byte), 1e3 * grouped(ranks, groups, size, letter, byte)))
+        ranks, groups = nodes * RANKS_A_NODE, nodes // NODES_IN_GROUP
+        one = costs.flat(ranks, size)
+        rows.append((nodes, 1e3 * one, 1e3 * (costs.grouped(ranks, groups, size) if groups > 1 else one)))
     return rows
 
 
@@ -125,8 +138,8 @@ def main() -> int:
     parser.add_argument("--bytes", type=float, default=20_000.0)
     parser.add_argument("--plot")
     given = parser.parse_args()
-    letter, byte, error = calibrate()
-    rows = table(letter, byte, given.rtt_us * 1e-6, given.gbit * 1e9 / 8, given.bytes)
+    costs, error = calibrate()
+    rows = table(costs, given.rtt_us * 1e-6, given.gbit * 1e9 / 8, given.bytes)
     print("  | nodes | ranks | rank 0 reads all | groups first | ratio |\n  | --- | --- | --- | --- | --- |")
     for nodes, one, two in rows:
         print(f"  | {nodes:,} | {nodes * RANKS_A_NODE:,} | {one:,.1f} ms | {two:,.1f} ms | {one / two:.1f} |")

@@ -21,7 +21,7 @@ def ours(**config: object) -> float:
 
     def loop() -> None:
         for step in range(1, STEPS + 1):
-            evaluator.step(step, step / 1000)
+            evaluator.step(step, step / 1000, step)
 
     return timed(loop) / STEPS
 

@@ -9,7 +9,7 @@ import time
 from _measure import verdict
 from _ranks import world
 
-RANKS, STEP_S, EVERY_S, SECONDS = 8, 0.01, 3.0, 25.0
+RANKS, STEP_S, EVERY_S, SECONDS = 8, 0.01, 8.0, 25.0
 
 
 def on_rank(rank: int) -> dict[str, object]:

@@ -122,12 +122,3 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
         old = merged.get(key)
         merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged
-
-
-def is_text(value: str) -> bool:
-    """Whether a string is valid Unicode: half of a surrogate pair can be stored nowhere."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -129,3 +129,12 @@ def shorten(text: str, limit: int = 200) -> str:
     """Text of at most `limit` characters, on one line, control characters made visible: fit for a message."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def is_text(value: str) -> bool:
+    """Whether a string is valid Unicode: half of a surrogate pair can be stored nowhere."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -33,6 +33,10 @@ Prompt: TypeAlias = str | tuple[Message, ...]
 """Plain text, or messages that the engine renders with the model's chat template."""
 
 
+MAX_STEP = 1 << 62
+"""Largest step that can be stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Where training stands: everything that a trigger may count.

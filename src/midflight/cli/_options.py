@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from midflight.config import is_text
-from midflight.errors import ConfigError, MidflightError, TaskError, shorten
+from midflight.errors import ConfigError, MidflightError, TaskError, is_text, shorten
+from midflight.records import MAX_STEP
 
 if TYPE_CHECKING:
     from midflight.store import RunInfo, Store
@@ -24,7 +24,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard
 ProjectOption = Annotated[str | None, typer.Option("--project", help="Only this project.")]
 
 
-MAX_STEP = 1 << 62
 MAX_SEED = 1 << 63
 
 

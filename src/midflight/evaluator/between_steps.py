@@ -54,6 +54,8 @@ class BetweenSteps:
 
     def go_on(self, tasks: Sequence[Task], progress: Progress) -> list[EvalReport]:
         """Tries again what failed."""
+        if not self._backoff:  # asked at every step
+            return []
         names = self._backoff.due(progress.step, [task.name for task in tasks])
         return self._measure([task for task in tasks if task.name in names], progress) if names else []
 

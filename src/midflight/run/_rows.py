@@ -7,13 +7,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from midflight.config import is_text
-from midflight.errors import ConfigError
+from midflight.errors import ConfigError, is_text
+from midflight.records import MAX_STEP
 from midflight.store.base import Block
 
 MAX_KEY = 500
 """Characters in the name of a series at most."""
-MAX_STEP = 1 << 62
 
 Row = tuple[int, float, dict[str, float]]
 """Step, seconds since the epoch, and values by the name of their series."""

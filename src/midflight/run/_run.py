@@ -18,9 +18,10 @@ from typing import Any, Literal, Self
 
 from midflight import environ
 from midflight.errors import ConfigError, StoreError
+from midflight.records import MAX_STEP
 from midflight.run import _leaving
 from midflight.run._leaving import status_after
-from midflight.run._rows import MAX_STEP, Row, blocks, number, series_name, step_number
+from midflight.run._rows import Row, blocks, number, series_name, step_number
 from midflight.signals import uninterrupted
 from midflight.store import RunInfo, Store, open_store
 from midflight.store.base import Block, RunStatus

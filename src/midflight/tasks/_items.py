@@ -8,8 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from midflight.config import is_text
-from midflight.errors import TaskError
+from midflight.errors import TaskError, is_text
 from midflight.records import Item
 from midflight.tasks._spec import TaskSpec
 from midflight.tasks._template import compile_expression

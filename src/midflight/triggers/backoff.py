@@ -17,6 +17,9 @@ class Backoff:
     def __init__(self) -> None:
         self._failing: dict[str, tuple[int, int]] = {}  # failures in a row, step of the next try
 
+    def __bool__(self) -> bool:
+        return bool(self._failing)
+
     def failed(self, name: str, step: int) -> None:
         """It failed at a step."""
         failures = self._failing.get(name, (0, 0))[0] + 1

@@ -14,12 +14,10 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from midflight.config import is_text
-from midflight.errors import ConfigError
+from midflight.errors import ConfigError, is_text
+from midflight.records import MAX_STEP
 
 _STEP = re.compile(r"(\d+)(?!.*\d)")
-
-MAX_STEP = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,13 +133,13 @@ class EpochStepTimeFreqCtl:
         return bool(due)
 
     def _predict(self, progress: Progress) -> int:
-        """Step to ask again at: nine tenths of the way to the step at which the time will be up."""
+        """Step to ask again at: three quarters of the way to when the time will be up, as steps may slow down."""
         assert self.freq_sec is not None
         done = progress.step - self.evaluated.step
         if done <= 0 or self.seconds <= 0:
             return progress.step + 1
         left = max(0.0, self.freq_sec - self.seconds) * done / self.seconds
-        return progress.step + max(1, int(0.9 * left))
+        return progress.step + max(1, int(0.75 * left))
 
     def _called(self, progress: Progress) -> bool:
         if self.when is None:
