@@ -358,9 +358,10 @@ class TestFaults:
 
     def test_a_forked_child_has_a_connection_of_its_own(self, store):
         run = new_run(store)
-        if os.fork() == 0:
+        child = os.fork()
+        if child == 0:
             store.append_points(run, 1, [block([1], x=[1.0])])
             os._exit(0)
-        assert os.wait()[1] == 0
+        assert os.waitpid(child, 0)[1] == 0
         store.append_points(run, 1, [block([2], x=[2.0])])
         assert store.read_points(run, "x").values.tolist() == [1.0, 2.0]
