@@ -46,7 +46,7 @@ def untouched(modules: Iterable[Any] = ()) -> Iterator[None]:
 def _guard_torch(stack: ExitStack, modules: list[Any]) -> None:
     import torch
 
-    from midflight.dispatch._snapshot import remember
+    from midflight.dispatch._attributes import remember
 
     stack.callback(torch.set_rng_state, torch.get_rng_state())
     for device in ("cuda", "xpu", "mps"):
