@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -315,6 +316,54 @@ class TestFaults:
         ev.finish()
         assert list(folder.iterdir()) == []
         assert not [t for t in threading.enumerate() if t.name == "midflight-dispatch" and t.is_alive()]
+
+
+class Slow:
+    """Right for every second item, after a moment; counts how often each was asked."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __call__(self, request) -> str:
+        with (self.folder / "asked").open("a") as file:
+            file.write(f"{request.item_id} {os.getpid()}\n")
+        time.sleep(0.02)
+        return str(2 * int(request.item_id) + 1) if int(request.item_id) % 2 else "no"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kills_at_any_moment_change_no_number(tmp_path, seed):
+    """Workers die at random moments of several evaluations; every item counts once, and estimates are those of calm."""
+    draw, rows = random.Random(seed), [{"a": a, "b": a + 1} for a in range(60)]
+    calm = mf.evaluate_lm(mf.engines.Fake(Slow(tmp_path)), sums(rows=rows)).estimate("exact_match")
+    (tmp_path / "asked").unlink()
+    stop = threading.Event()
+
+    def kill() -> None:
+        kills = 0
+        while kills < 3 and not stop.wait(draw.uniform(0.2, 0.8)):
+            asked = tmp_path / "asked"
+            pid = int(asked.read_text().split()[-1]) if asked.exists() else 0
+            if pid and Path(f"/proc/{pid}").exists():
+                os.kill(pid, signal.SIGKILL)
+                kills += 1
+
+    with mf.Run("p", "r") as run:
+        config = mf.EvaluatorConfig(async_mode=True, freq_steps=1, max_waiting=5)
+        ev = mf.Evaluator(config, [sums(rows=rows)], mf.engines.Fake(Slow(tmp_path)), run, quiet=True)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with ev:
+            for step in range(1, 4):
+                ev.step(step)
+        stop.set()
+        killer.join()
+    reports = mf.open_store().reports(run.id)
+    assert [r.progress.step for r in reports] == [1, 2, 3]
+    for report in reports:
+        found = report.estimate("exact_match")
+        assert (report.status, found.n, found.value, found.stderr) == ("done", 60, calm.value, calm.stderr)
+        assert len(mf.open_store().scores(report.id, "exact_match")) == 60
 
 
 JOB = """

@@ -80,7 +80,8 @@ def _cost_line(report: EvalReport) -> str:
     speed = f", {number(cost.tokens_per_second)} tokens/s" if cost.tokens_per_second else ""
     memory = f", peak {number(cost.peak_memory_bytes)}B" if cost.peak_memory_bytes else ""
     share = f", {cost.train_share:.1%} of the run's time" if cost.train_share is not None else ""
-    return f"{cost.num_requests} requests in {duration(cost.seconds)}{speed}{memory}{share}"
+    lost = f", {cost.lost_share:.0%} of it in waiting for {cost.straggler}" if cost.lost_share else ""
+    return f"{cost.num_requests} requests in {duration(cost.seconds)}{speed}{memory}{share}{lost}"
 
 
 def runs_table(views: Sequence[RunView]) -> Table:
