@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -304,6 +305,31 @@ class TestWatch:
         assert (done.returncode, done.stderr) == (0, "")
         assert [r.progress.step for r in store.reports(run.id)] == [1]
         assert store.lease(name) is None
+
+    def test_retention_deletes_it_while_it_is_evaluated(self, word_tokenizer):
+        from rich.console import Console
+
+        from midflight.cli._checkpoints import CheckpointEvaluator
+        from midflight.engines import HF
+        from midflight.tasks import load_task
+        from midflight.triggers import Checkpoint
+
+        self.write(word_tokenizer, 4)
+        path = Path("ckpt/checkpoint-4")
+
+        def load(where: Path, name: str) -> HF:
+            shutil.rmtree(path)
+            return HF.load(where, name_or_path=name)
+
+        with Run("default", "w") as run:
+            watcher = CheckpointWatcher("ckpt")
+            watcher.poll()
+            (checkpoint,) = watcher.poll()
+            assert isinstance(checkpoint, Checkpoint)
+            evaluator = CheckpointEvaluator([load_task("text.toml")], run, 0, load, Console(quiet=True))
+            assert evaluator.evaluate(checkpoint)
+        (report,) = open_store().reports(run.id)
+        assert (evaluator.failed, report.status, report.engine["model"]) == ([], "done", str(path))
 
     def test_one_that_cannot_be_read_does_not_stop_the_others(self, word_tokenizer):
         self.write(word_tokenizer, 3, 5)

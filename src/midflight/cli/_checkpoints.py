@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
@@ -17,6 +18,7 @@ from midflight.show.lines import report_line, without_value
 from midflight.store.leases import Lease, Leases
 from midflight.tasks import Task
 from midflight.triggers import Checkpoint
+from midflight.triggers.keeping import kept
 
 
 class CheckpointEvaluator:
@@ -26,7 +28,7 @@ class CheckpointEvaluator:
         tasks: What is measured.
         run: Where results belong.
         seed: Seed of sampling and bootstrap.
-        load: Makes an engine of a checkpoint's path.
+        load: Makes an engine of a checkpoint: from where its files are, and what it is called.
         console: Where results are shown, a line each.
         dead_s: Seconds after which a watcher that gives no sign of life is dead.
 
@@ -39,7 +41,7 @@ class CheckpointEvaluator:
         tasks: Sequence[Task],
         run: Run,
         seed: int,
-        load: Callable[[str], BaseEngine],
+        load: Callable[[Path, str], BaseEngine],
         console: Console,
         dead_s: float = 60.0,
     ) -> None:
@@ -70,7 +72,7 @@ class CheckpointEvaluator:
         if not open_tasks:
             self._say(f"{checkpoint.path.name}: done before")
             return
-        with self.load(str(checkpoint.path)) as engine:
+        with kept(checkpoint.path) as path, self.load(path, str(checkpoint.path)) as engine:
             for task in open_tasks:
                 report = evaluate_checkpoint(
                     task,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,6 +60,7 @@ def watch(
     from midflight.run import Run
     from midflight.show.tables import console
     from midflight.triggers import CheckpointWatcher
+    from midflight.triggers.keeping import tidy
 
     for name, value in (("--interval", interval), ("--idle", idle), ("--dead-after", dead_after)):
         if value is not None and not 0 < value <= LONGEST_S:
@@ -69,6 +70,7 @@ def watch(
         raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
     tasks = load_tasks(task, limit, seed)
     watcher = CheckpointWatcher(folder)
+    tidy(folder)
     told = _Told(console())
     options = {key: value for key, value in (("dtype", dtype), ("device", device)) if value is not None}
     with Run(project, run or folder.absolute().name, store=store, resume="attach") as record:
@@ -111,13 +113,13 @@ def _follow(
             return
 
 
-def _loader(options: Mapping[str, object], actors: int) -> Callable[[str], BaseEngine]:
+def _loader(options: Mapping[str, Any], actors: int) -> Callable[[Path, str], BaseEngine]:
     """Makes an engine of a checkpoint: in this process, or copies of it on Ray actors."""
 
-    def load(path: str) -> BaseEngine:
-        from midflight.engines import open_engine
+    def load(path: Path, name: str) -> BaseEngine:
+        from midflight.engines import HF
 
-        engine = open_engine(path, **options)
+        engine = HF.load(path, name_or_path=name, **options)
         if not actors:
             return engine
         from midflight.engines import Ray

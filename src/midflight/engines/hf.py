@@ -72,13 +72,22 @@ class HF(BaseEngine):
         self.path = name_or_path or str(getattr(self.model.config, "_name_or_path", "") or type(self.model).__name__)
 
     @classmethod
-    def load(cls, path: str | Path, *, dtype: str = "auto", device: str | None = None, **options: Any) -> HF:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        dtype: str = "auto",
+        device: str | None = None,
+        name_or_path: str | None = None,
+        **options: Any,
+    ) -> HF:
         """The model in a folder, or in a GGUF file.
 
         Args:
             path: Folder with `config.json`, safetensors and tokenizer; or a `.gguf` file.
             dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` = as it is stored (GGUF: float32).
             device: ``cuda``, ``cpu``, …; None = the accelerator if there is one.
+            name_or_path: What fingerprint and messages call it; None = the path.
             options: For the constructor.
 
         Raises:
@@ -86,7 +95,7 @@ class HF(BaseEngine):
         """
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
-        where = Path(path).expanduser()
+        where, name = Path(path).expanduser(), name_or_path or str(path)
         source, number_type = _pretrained_arguments(where), _dtype(dtype, where)
         try:
             tokenizer = AutoTokenizer.from_pretrained(**source)
@@ -99,9 +108,9 @@ class HF(BaseEngine):
             model = auto.from_pretrained(**source, dtype=number_type, use_safetensors=True)
         except Exception as error:  # a damaged file raises whatever its reader happens to stumble over
             reason = str(error).strip().split("\n", 1)[0]
-            raise ConfigError(f"{path}: cannot be loaded as a model: {reason}") from error
+            raise ConfigError(f"{name}: cannot be loaded as a model: {reason}") from error
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        return cls(model.eval(), tokenizer, name_or_path=str(path), **options)
+        return cls(model.eval(), tokenizer, name_or_path=name, **options)
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
