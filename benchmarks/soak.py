@@ -52,7 +52,7 @@ def main() -> int:
     config = mf.EvaluatorConfig(freq_steps=25, async_mode=True, max_waiting=2, limits=Limits(threads=1))
     evaluator = mf.Evaluator(config, [task], mf.engines.HF(model, tokenizer), run, quiet=True)
     draw, step, ends = random.Random(0), 0, time.monotonic() + 60 * given.minutes
-    own, workers, kills, next_look = [], [], 0, 0.0
+    own, workers, kills, next_look, next_kill = [], [], 0, 0.0, 0.0
     tokens = torch.randint(0, len(tokenizer), (8, 24))
     evaluator.start()
     while time.monotonic() < ends:
@@ -70,7 +70,8 @@ def main() -> int:
         if worker is not None and worker.poll() is None:
             own.append(rss_mb(os.getpid()))
             workers.append(rss_mb(worker.pid))
-            if given.kill and draw.random() < 0.3:
+            if given.kill and time.monotonic() > next_kill:
+                next_kill = time.monotonic() + draw.uniform(8, 30)  # a worker takes some seconds to start
                 os.kill(worker.pid, signal.SIGKILL)
                 kills += 1
     evaluator.finish()

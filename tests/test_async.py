@@ -18,8 +18,8 @@ import torch
 
 import midflight as mf
 from conftest import tiny_llama
-from midflight.dispatch import Process
-from midflight.errors import CapabilityError, EvaluationError
+from midflight.dispatch import Process, process
+from midflight.errors import CapabilityError, EvaluationError, StoreError
 from midflight.evaluator import beside_training
 from midflight.store import open_store
 
@@ -271,6 +271,23 @@ class TestFaults:
         with pytest.raises(EvaluationError, match="ZeroDivisionError"):
             strict.finish()
 
+    def test_a_store_out_of_reach_is_waited_for(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(process, "STORE_S", 0.05)
+        (report,) = self.with_store_out_of_reach(tmp_path, times=2)
+        assert report.status == "done"
+
+    def test_but_not_for_ever(self, tmp_path, monkeypatch, caplog):
+        monkeypatch.setattr(process, "STORE_S", 0.05)
+        assert self.with_store_out_of_reach(tmp_path, times=99) == []
+        assert "StoreError: out of reach, 4 times" in caplog.text
+
+    def with_store_out_of_reach(self, tmp_path, times: int):
+        ev = evaluator(mf.engines.Fake(OutOfReach(tmp_path, times)))
+        ev.start()
+        for step in range(1, 11):
+            ev.step(step)
+        return ev.finish()
+
     def test_an_engine_that_no_other_process_can_have_is_refused_before_training(self):
         engine = mf.engines.Fake("1")
         engine.lock = threading.Lock()
@@ -446,6 +463,21 @@ class Suicide:
 class Raises:
     def __call__(self, request) -> str:
         return str(1 / 0)
+
+
+class OutOfReach:
+    """Raises what a store does that cannot be reached, so often."""
+
+    def __init__(self, folder: Path, times: int):
+        self.folder, self.times = folder, times
+
+    def __call__(self, request) -> str:
+        tries = self.folder / "tries"
+        with tries.open("a") as file:
+            file.write(".")
+        if len(tries.read_text()) <= self.times:
+            raise StoreError("out of reach")
+        return "1"
 
 
 class HangAt:

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from ranks import run_ranks
 
 import midflight as mf
+from midflight.errors import ConfigError
 from midflight.evaluator import across_ranks
 
 ROWS = [{"a": a, "b": "x" * (a * a % 37)} for a in range(23)]
@@ -174,6 +175,8 @@ def _fsdp(rank):
         fully_shard(layer)
     fully_shard(model)
     optimiser = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(ConfigError, match="async_mode with a model in shards"):
+        mf.Evaluator(mf.EvaluatorConfig(async_mode=True), _texts(), mf.engines.HF(model, tokenizer))
     ev = mf.Evaluator(
         mf.EvaluatorConfig(distributed=True, freq_steps=2, eval_before_train=True),
         _texts(),

@@ -21,11 +21,13 @@ from midflight.environ import Limits
 from midflight.errors import CapabilityError
 from midflight.snapshot import Buffer, Skeleton, shared_folder
 
-BEGUN = b"begun\n"
+BEGUN = b"begun"
 """What a worker says before a job: the time that it takes to start does not count."""
 
 TRIES = 3
-"""How often a job is begun whose worker dies in it."""
+"""How often a job is begun again whose worker dies in it, or cannot reach the store."""
+STORE_S = 30.0
+"""Seconds to wait for a store that is out of reach, before each new try."""
 
 
 class Process:
@@ -181,7 +183,9 @@ class _Worker:
         self._has: Skeleton | None = None
         self._thread: threading.Thread | None = None
         self._stopped = ""
+        self._wake = threading.Event()  # set when the worker is stopped
         self._began = 0.0
+        self._read = b""  # of the process, beyond the last line
 
     def begin(self, skeleton: Skeleton, device: str | None) -> None:
         """Serves the queue from now on, with this engine."""
@@ -193,6 +197,7 @@ class _Worker:
     def stop(self, reason: str) -> None:
         """Kills the process, whatever it does."""
         self._stopped = reason
+        self._wake.set()
         if self._process is not None:
             self._process.kill()
 
@@ -205,6 +210,7 @@ class _Worker:
         while (taken := self._queue.take()) is not None:
             job, weights = taken
             self._stopped = ""
+            self._wake.clear()
             try:
                 self._run(job, weights)
             except Exception as error:  # a thread that ends would leave its job running for ever
@@ -217,10 +223,14 @@ class _Worker:
             answer = self._ask(job, weights, runs)
             if answer is not None and "result" in answer:
                 return self._queue.end(job, "done", answer["result"])
-            if answer is not None:
+            if answer is not None and not answer["error"].startswith("StoreError"):
                 return self._queue.end(job, "failed", reason=answer["error"])
             if self._stopped:
                 return self._queue.end(job, "cancelled", reason=self._stopped)
+            if answer is not None:  # what is in the store is not asked again
+                reason = answer["error"]
+                self._wake.wait(STORE_S)
+                continue
             reason = "its worker died"
             if self._overdue(job):  # what it had answered is in the store: once more, without the engine
                 reason, runs = f"it took more than {job.limit_s:g} s", False
@@ -234,10 +244,10 @@ class _Worker:
         try:
             process = self._started()
             self._send(process, ("job", job.call, weights.buffer.path, runs))
-            line = _line(process, None)  # it has begun, or failed to
+            line = self._line(process, None)  # it has begun, or failed to
             self._began = time.monotonic()
             if line == BEGUN:
-                line = _line(process, job.limit_s if runs else None)
+                line = self._line(process, job.limit_s if runs else None)
         except (BrokenPipeError, OSError):
             line = b""
         if line:
@@ -270,7 +280,23 @@ class _Worker:
         process.stdin.write(struct.pack("<Q", len(body)) + body)
         process.stdin.flush()
 
+    def _line(self, process: subprocess.Popen[bytes], limit_s: float | None) -> bytes:
+        """The next line of the process; nothing if it ends, or takes too long."""
+        assert process.stdout is not None
+        end = None if limit_s is None else time.monotonic() + limit_s
+        while b"\n" not in self._read:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if not select.select([process.stdout], [], [], left)[0]:
+                return b""
+            part = os.read(process.stdout.fileno(), 1 << 20)
+            if not part:
+                return b""
+            self._read += part
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
     def _end(self) -> None:
+        self._read = b""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -303,19 +329,3 @@ def _pickled(thing: Any) -> bytes:
 
     content: bytes = cloudpickle.dumps(thing)
     return content
-
-
-def _line(process: subprocess.Popen[bytes], limit_s: float | None) -> bytes:
-    """The next line of a process; nothing if it ends, or takes too long."""
-    assert process.stdout is not None
-    end = None if limit_s is None else time.monotonic() + limit_s
-    found = b""
-    while not found.endswith(b"\n"):
-        left = None if end is None else max(0.0, end - time.monotonic())
-        if not select.select([process.stdout], [], [], left)[0]:
-            return b""
-        part = os.read(process.stdout.fileno(), 1 << 20)
-        if not part:
-            return b""
-        found += part
-    return found

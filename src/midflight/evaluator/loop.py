@@ -12,6 +12,7 @@ from midflight import environ
 from midflight.dispatch import Process
 from midflight.distributed import agreement
 from midflight.distributed.mail import Mail
+from midflight.distributed.sharded_model import is_sharded
 from midflight.engines.base import BaseEngine
 from midflight.errors import ConfigError
 from midflight.evaluator.across_ranks import AcrossRanks
@@ -95,6 +96,11 @@ class Evaluator:
         if self.config.distributed and self.config.async_mode:
             raise ConfigError(
                 "distributed and async_mode", hint="choose one: ranks in the loop, or processes beside it"
+            )
+        modules = self.engine.modules() if self.engine is not None and self.config.async_mode else []
+        if any(map(is_sharded, modules)):
+            raise ConfigError(
+                "async_mode with a model in shards (FSDP)", hint="distributed=True, or `midflight watch` on checkpoints"
             )
         unknown = sorted(set(self.config.priorities) - set(names))
         if unknown:
