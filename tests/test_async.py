@@ -324,6 +324,31 @@ class TestFaults:
         assert ev.finish() == []
         assert "finish_s = 0.5 s are over" in caplog.text
 
+    def test_a_model_that_changes_its_shape_and_a_program_that_moves(self, word_tokenizer, tmp_path, monkeypatch):
+        model = tiny_llama(word_tokenizer)
+        with mf.Run("p", "r") as run:
+            config = mf.EvaluatorConfig(async_mode=True, freq_steps=1, max_waiting=3)
+            ev = mf.Evaluator(
+                config, [sums(sampling={"max_tokens": 2})], mf.engines.HF(model, word_tokenizer), run, quiet=True
+            )
+            with ev:
+                ev.step(1)
+                model.resize_token_embeddings(len(word_tokenizer) + 8)
+                ev.step(2)
+                monkeypatch.chdir(tmp_path.parent)
+                ev.step(3)
+        assert [(r.progress.step, r.status) for r in ev.reports] == [(1, "done"), (2, "done"), (3, "done")]
+        assert [r.progress.step for r in run.store.reports(run.id)] == [1, 2, 3]
+        assert len({r.weights for r in ev.reports[:2]}) == 2
+
+    def test_after_finish_it_is_closed(self, caplog):
+        ev = evaluator(mf.engines.Fake("1"), freq_steps=1)
+        with ev:
+            ev.step(1)
+        ev.step(2)
+        assert "the dispatcher was closed" in caplog.text
+        assert [r.progress.step for r in ev.reports] == [1]
+
     def test_nothing_is_left_behind(self, tmp_path):
         folder = tmp_path / "snapshots"
         folder.mkdir()
@@ -504,6 +529,16 @@ def test_limits_bind_the_worker(tmp_path):
     with ev:
         ev.step(1)
     assert asked.read_text() == f"{os.nice(0) + 7} 1 1"
+
+
+def test_a_worker_that_takes_too_much_memory_fails_and_training_goes_on(caplog):
+    def greedy(request) -> str:
+        return str(len(bytearray(4_000_000_000)))
+
+    ev = evaluator(mf.engines.Fake(greedy), limits=mf.environ.Limits(memory_gb=2.0))
+    with ev:
+        ev.step(1)
+    assert "evaluation at step 1 failed: sums: failed: MemoryError" in caplog.text
 
 
 def test_pause_and_resume():

@@ -14,7 +14,7 @@ def job(name: str, step: int, priority: int = 0) -> Job:
 def test_priority_first_then_the_oldest_weights():
     queue = JobQueue()
     for step in (10, 20):
-        weights = Weights(None)
+        weights = Weights(None, None)
         for name, priority in (("long", 0), ("sentinel", 5)):
             queue.put(job(name, step, priority), weights)
     order = [queue.take()[0] for _ in range(4)]
@@ -22,7 +22,7 @@ def test_priority_first_then_the_oldest_weights():
 
 
 def test_weights_are_free_when_their_last_job_has_ended():
-    queue, weights = JobQueue(), Weights(None)
+    queue, weights = JobQueue(), Weights(None, None)
     for name in "ab":
         queue.put(job(name, 1), weights)
     first, second = queue.take()[0], queue.take()[0]
@@ -39,7 +39,7 @@ def test_weights_are_free_when_their_last_job_has_ended():
 
 def test_newer_weights_replace_those_of_which_nothing_runs():
     queue = JobQueue()
-    running, waiting = Weights(None), Weights(None)
+    running, waiting = Weights(None, None), Weights(None, None)
     for name in "ab":
         queue.put(job(name, 1), running)
     queue.put(job("a", 2), waiting)
@@ -54,7 +54,7 @@ def test_pause_resume_and_close():
     queue, taken = JobQueue(), []
     thread = threading.Thread(target=lambda: [taken.append(queue.take()), taken.append(queue.take())])
     queue.pause()
-    queue.put(job("a", 1), Weights(None))
+    queue.put(job("a", 1), Weights(None, None))
     thread.start()
     assert not queue.wait(lambda: bool(taken), 0.05)
     queue.resume()

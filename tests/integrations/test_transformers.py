@@ -44,8 +44,8 @@ def sums(**changes) -> mf.Task:
     return mf.Task("sums", SUMS, **{**fields, **changes})
 
 
-def callback(*tasks, **options) -> MidflightCallback:
-    config = mf.EvaluatorConfig(freq_steps=4, eval_before_train=True)
+def callback(*tasks, async_mode=False, **options) -> MidflightCallback:
+    config = mf.EvaluatorConfig(freq_steps=4, eval_before_train=True, async_mode=async_mode, max_waiting=9)
     return MidflightCallback(tasks or [sums()], config, project="p", **options)
 
 
@@ -90,9 +90,11 @@ class TestTrainer:
         assert mf.open_store().runs()[0].status == "finished"
         assert mf.open_store().reports(1)[0].progress.epoch == 0.0
 
-    def test_training_is_bit_identical_with_and_without(self, word_tokenizer):
+    @pytest.mark.parametrize("async_mode", [False, True])
+    def test_training_is_bit_identical_with_and_without(self, word_tokenizer, async_mode):
         plain = self.train(word_tokenizer)
-        watched = self.train(word_tokenizer, callback())
+        watched = self.train(word_tokenizer, callback(async_mode=async_mode))
+        assert measured() == [0, 4, 6]
         assert [e["loss"] for e in plain.state.log_history if "loss" in e] == [
             e["loss"] for e in watched.state.log_history if "loss" in e
         ]

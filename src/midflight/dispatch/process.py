@@ -18,7 +18,7 @@ from typing import Any
 
 from midflight.dispatch.queue import Job, JobQueue, Outcome, Weights, WhenBusy
 from midflight.environ import Limits
-from midflight.errors import CapabilityError
+from midflight.errors import CapabilityError, DispatchError
 from midflight.snapshot import Buffer, Skeleton, shared_folder
 
 BEGUN = b"begun"
@@ -86,8 +86,10 @@ class Process:
 
         Raises:
             CapabilityError: If the engine cannot be handed to another process.
-            DispatchError: If there is no room for a snapshot at all.
+            DispatchError: If there is no room for a snapshot at all, or the dispatcher was closed.
         """
+        if not self._closer.alive:
+            raise DispatchError("the dispatcher was closed", hint="finish() ends it; make another Evaluator")
         if self.when_busy == "skip" and self._queue.unfinished and not wait:
             return [Outcome(job, "skipped", reason="earlier weights are still being evaluated") for job in jobs]
         if self.when_busy == "latest":
@@ -105,7 +107,7 @@ class Process:
         self.copy_s += time.monotonic() - began
         self.copied_bytes += self._skeleton.layout.size
         for worker in self._workers:
-            worker.begin(self._skeleton, self.device)
+            worker.begin(self.device)
         for job in jobs:
             self._queue.put(job, weights)
         return []
@@ -116,7 +118,7 @@ class Process:
             self._skeleton = Skeleton(engine, modules)
         layout = self._skeleton.layout
         for weights in list(self._weights):
-            if not weights.open and weights.buffer.layout.header == layout.header:
+            if not weights.open and weights.skeleton is self._skeleton:
                 return weights
             if not weights.open:  # of a model that has changed its shapes
                 weights.buffer.path.unlink()
@@ -127,7 +129,7 @@ class Process:
             self._folder = shared_folder(self._snapshot_dir)
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         name = f"{time.monotonic_ns()}.safetensors"
-        self._weights.append(Weights(Buffer(self._folder / name, layout, create=True)))
+        self._weights.append(Weights(self._skeleton, Buffer(self._folder / name, layout, create=True)))
         return self._weights[-1]
 
     def poll(self) -> list[Outcome]:
@@ -151,12 +153,6 @@ class Process:
         """Lets jobs begin again."""
         self._queue.resume()
 
-    def cancel(self, reason: str) -> None:
-        """Gives up what waits, and kills what runs; what was answered is kept by the jobs themselves."""
-        self._queue.cancel(reason)
-        for worker in self._workers:
-            worker.stop(reason)
-
     def close(self) -> None:
         """Ends the workers."""
         self._closer()
@@ -179,7 +175,7 @@ class _Worker:
     def __init__(self, queue: JobQueue, limits: Limits) -> None:
         self._queue, self._limits = queue, limits
         self._process: subprocess.Popen[bytes] | None = None
-        self._wanted: tuple[Skeleton, str | None] | None = None
+        self._device: str | None = None
         self._has: Skeleton | None = None
         self._thread: threading.Thread | None = None
         self._stopped = ""
@@ -187,9 +183,9 @@ class _Worker:
         self._began = 0.0
         self._read = b""  # of the process, beyond the last line
 
-    def begin(self, skeleton: Skeleton, device: str | None) -> None:
-        """Serves the queue from now on, with this engine."""
-        self._wanted = (skeleton, device)
+    def begin(self, device: str | None) -> None:
+        """Serves the queue from now on."""
+        self._device = device
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="midflight-dispatch", daemon=True)
             self._thread.start()
@@ -242,7 +238,7 @@ class _Worker:
     def _ask(self, job: Job, weights: Weights, runs: bool) -> dict[str, str] | None:
         """What the worker answers; None if it died, or was killed because it took too long."""
         try:
-            process = self._started()
+            process = self._started(weights.skeleton)
             self._send(process, ("job", job.call, weights.buffer.path, runs))
             line = self._line(process, None)  # it has begun, or failed to
             self._began = time.monotonic()
@@ -256,9 +252,7 @@ class _Worker:
         self._end()
         return None
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        assert self._wanted is not None
-        skeleton, device = self._wanted
+    def _started(self, skeleton: Skeleton) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "midflight.dispatch._child"],
@@ -270,7 +264,7 @@ class _Worker:
             self._has = None
             self._send(self._process, (self._limits,))
         if self._has is not skeleton:
-            self._send(self._process, ("engine", skeleton.content, skeleton.layout, device))
+            self._send(self._process, ("engine", skeleton.content, skeleton.layout, self._device))
             self._has = skeleton
         return self._process
 

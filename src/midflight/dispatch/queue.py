@@ -59,11 +59,13 @@ class Weights:
     """A snapshot that jobs wait for; its room is free again when the last of them has ended.
 
     Attributes:
+        skeleton: The engine that they belong to.
         buffer: Where the weights lie.
         open: Jobs that have not ended.
         running: Jobs that have begun.
     """
 
+    skeleton: Any
     buffer: Any
     open: int = 0
     running: int = 0

@@ -150,7 +150,7 @@ class BesideTraining:
             registered=dict(self.setting.registered),
             limit_s=config.limit_s,
             stalled_s=self.stalled_s,
-            run=None if run is None else (run.store.url, run.info, run.attempt, run.started),
+            run=None if run is None else (run.store.location, run.info, run.attempt, run.started),
         )
         limit = None if config.limit_s is None else config.limit_s + GRACE_S
         return Job(task.name, progress.step, call, config.priorities.get(task.name, 0), limit)

@@ -85,7 +85,7 @@ class Database:
     """
 
     def __init__(self, path: str | Path, create: bool = True) -> None:
-        self.path = Path(path).expanduser()
+        self.path = Path(path).expanduser().absolute()  # wherever the program goes afterwards
         self._local = threading.local()
         if not create and not self.path.is_file():
             raise StoreError(f"no store at {self.path}", hint="name it with --store or $MIDFLIGHT_STORE")

@@ -156,6 +156,10 @@ class Store(Protocol):
 
     url: str
 
+    @property
+    def location(self) -> str:
+        """URL at which other processes find it."""
+
     def create_run(
         self,
         project: str,

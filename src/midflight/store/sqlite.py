@@ -27,6 +27,11 @@ class SQLiteStore(RunTable, SeriesTable, EvaluationTable, LeaseTable):
         self.url = f"sqlite:///{path}"
         self._key_ids = {}
 
+    @property
+    def location(self) -> str:
+        """URL at which any process of this machine finds it."""
+        return f"sqlite:///{self.database.path}"
+
     def close(self) -> None:
         """Closes this thread's connection; it opens again when it is used."""
         self.database.close()
