@@ -12,8 +12,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import midflight as mf
 from midflight.demo.model import make_tokenizer
+from midflight.dispatch.shared_folder import shared_folder
 from midflight.environ import Limits
-from midflight.snapshot import Buffer, Skeleton, shared_folder
+from midflight.snapshot import Buffer, Skeleton
 
 STEPS, EVERY, ROUNDS = 40, 10, 3
 

@@ -19,6 +19,7 @@ import torch
 import midflight as mf
 from conftest import tiny_llama
 from midflight.dispatch import Process, process
+from midflight.dispatch.shared_folder import shared_folder
 from midflight.errors import CapabilityError, EvaluationError, StoreError
 from midflight.evaluator import beside_training
 from midflight.store import open_store
@@ -450,6 +451,16 @@ def test_a_training_that_is_killed_takes_its_workers_with_it_and_resumes_where_t
     (report,) = store.reports(store.runs()[0].id)
     assert (report.progress.step, report.status, report.estimate("exact_match").n) == (10, "done", 8)
     assert Counter(gate.asked())["000007"] == 1
+
+
+def test_what_a_killed_training_left_in_memory_is_removed(tmp_path):
+    code = "import os, sys\nfrom midflight.dispatch.shared_folder import shared_folder\nprint(shared_folder(sys.argv[1]))\n"
+    for end in ("", "sys.stdout.flush()\nos.kill(os.getpid(), 9)\n"):
+        subprocess.run([sys.executable, "-c", code + end, str(tmp_path)], check=False)
+    mine = shared_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == [mine]
+    assert shared_folder(tmp_path) != mine
+    assert mine.is_dir()  # of a process that lives
 
 
 class TestBudget:

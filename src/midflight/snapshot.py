@@ -13,7 +13,6 @@ import mmap
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -236,15 +235,6 @@ class Layout:
             )
             found.append(flat.view(shape))
         return found
-
-
-def shared_folder(wanted: str | Path | None = None) -> Path:
-    """A new folder for snapshots, readable for this user only: in shared memory where there is some."""
-    place = Path(wanted) if wanted is not None else Path("/dev/shm")
-    if wanted is not None and not place.is_dir():
-        raise DispatchError(f"snapshot_dir: {place} is no folder", hint="make it, or leave snapshot_dir out")
-    parent = place if place.is_dir() and os.access(place, os.W_OK) else Path(tempfile.gettempdir())
-    return Path(tempfile.mkdtemp(prefix="midflight-", dir=parent))
 
 
 def _is_tensor(thing: Any) -> bool:

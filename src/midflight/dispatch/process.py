@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from midflight.dispatch.queue import Job, JobQueue, Outcome, Weights, WhenBusy
+from midflight.dispatch.shared_folder import shared_folder
 from midflight.environ import Limits
 from midflight.errors import CapabilityError, DispatchError
-from midflight.snapshot import Buffer, Skeleton, shared_folder
+from midflight.snapshot import Buffer, Skeleton
 
 BEGUN = b"begun"
 """What a worker says before a job: the time that it takes to start does not count."""
