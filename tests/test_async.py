@@ -265,7 +265,7 @@ class TestFaults:
             ev.step(step)
         ev.finish()
         assert "evaluation at step 10 failed: sums: failed: ZeroDivisionError" in caplog.text
-        assert ev.state_dict()["evaluations"] == {"measured": {}, "handed": {}}
+        assert ev.state_dict()["evaluations"] == {"measured": {}, "open": []}
         strict = evaluator(mf.engines.Fake(Raises()), on_error="raise")
         strict.start()
         strict.step(10)
@@ -444,13 +444,66 @@ def test_a_training_that_is_killed_takes_its_workers_with_it_and_resumes_where_t
     while Path(f"/proc/{worker}").exists() and "zombie" not in Path(f"/proc/{worker}/status").read_text():
         assert time.monotonic() < deadline, "the worker outlived its training"
         time.sleep(0.01)
-    assert json.loads((tmp_path / "state").read_text())["evaluations"]["handed"] == {"sums": 10}
+    assert json.loads((tmp_path / "state").read_text())["evaluations"]["open"] == [["sums", 10]]
     gate.open()
     subprocess.run([sys.executable, "-c", JOB, str(tmp_path)], check=True, env=env, timeout=120)
     store = open_store(str(tmp_path / "s.db"))
     (report,) = store.reports(store.runs()[0].id)
     assert (report.progress.step, report.status, report.estimate("exact_match").n) == (10, "done", 8)
     assert Counter(gate.asked())["000007"] == 1
+
+
+DRIVER = """
+import json, os, pathlib, sys, time
+import midflight as mf
+from test_async import Slow, sums
+folder = pathlib.Path(sys.argv[1])
+store = mf.open_store(str(folder / "s.db"))
+run = mf.Run("p", "r", store=store, resume="must" if store.runs() else "never")
+config = mf.EvaluatorConfig(async_mode=True, freq_steps=10, max_waiting=3)
+ev = mf.Evaluator(config, [sums(rows=[{"a": a, "b": a + 1} for a in range(20)])], mf.engines.Fake(Slow(folder)), run, quiet=True)
+state = folder / "state"
+if state.exists():
+    ev.load_state_dict(json.loads(state.read_text()))
+ev.start()
+for step in range(ev.freq_ctl.progress.step + 1, 31):
+    time.sleep(0.05)
+    run.log(step, x=float(step))
+    ev.step(step)
+    (folder / "new").write_text(json.dumps(ev.state_dict()))
+    os.replace(folder / "new", state)
+ev.finish()
+run.finish()
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_training_that_is_killed_at_any_moment_loses_nothing_unsaid(tmp_path, seed):
+    """Each evaluation that was due is whole, once, or recorded as missing; the last one is there."""
+    draw = random.Random(seed)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    for _ in range(3):
+        job = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)], env=env)
+        try:
+            job.wait(draw.uniform(1.0, 5.0))
+        except subprocess.TimeoutExpired:
+            job.kill()
+            job.wait()
+    subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path)], check=True, env=env, timeout=120)
+    store = open_store(str(tmp_path / "s.db"))
+    (run,) = store.runs()
+    reports = store.reports(run.id)
+    steps = [r.progress.step for r in reports]
+    assert len(set(steps)) == len(steps)
+    assert {*steps, *(step for _, step, _ in store.missing(run.id))} == {10, 20, 30}
+    assert 30 in steps
+    for report in reports:
+        assert (report.status, report.estimate("exact_match").n, report.estimate("exact_match").value) == (
+            "done",
+            20,
+            0.5,
+        )
+    assert store.read_points(run.id, "x").steps.tolist() == list(range(1, 31))
 
 
 def test_what_a_killed_training_left_in_memory_is_removed(tmp_path):

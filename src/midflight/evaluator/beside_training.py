@@ -94,6 +94,7 @@ class BesideTraining:
         self._open: dict[tuple[str, int], Progress] = {}  # task and step of evaluations that have not ended
         self._handed: dict[str, int] = {}  # task: step of the weights that were last handed over
         self._measured: dict[str, int] = {}  # task: step of the newest weights that were measured
+        self._lost: list[tuple[str, int]] = []  # task and step of those that were open when a state was taken
         self._refused: list[Outcome] = []
 
     def start(self, tasks: Sequence[Task], progress: Progress, measure: bool) -> list[EvalReport]:
@@ -108,12 +109,24 @@ class BesideTraining:
             check_job(self._job(task, progress).call, f"task {task.name!r}")
         assert self.setting.engine is not None
         self.dispatcher.prepare(self.setting.engine, self.setting.engine.modules())
-        lost = {name: step for name, step in self._handed.items() if self._measured.get(name, -1) < step}
-        for name, step in lost.items():
+        lost, self._lost = self._lost, []
+        for name, step in lost:
             if step != progress.step:
-                logger.warning("midflight: the evaluation of %s at step %d was lost with the process", name, step)
-        left = tasks if measure else [task for task in tasks if lost.get(task.name) == progress.step]
+                self._tell_lost(name, step)
+        here = {name for name, step in lost if step == progress.step}
+        left = tasks if measure else [task for task in tasks if task.name in here]
         return self.measure(left, progress) if left else []
+
+    def _tell_lost(self, name: str, step: int) -> None:
+        """The weights of an evaluation went with the process that held them; it may have ended all the same."""
+        if self.run is None:
+            logger.warning("midflight: the evaluation of %s at step %d was lost with the process", name, step)
+            return
+        self.run.store.note_missing(
+            self.run.id, self.run.attempt, name, Progress(step), "lost with the process of training"
+        )
+        if any((task, at) == (name, step) for task, at, _ in self.run.store.missing(self.run.id)):
+            logger.warning("midflight: the evaluation of %s at step %d was lost with the process", name, step)
 
     def measure(self, tasks: Sequence[Task], progress: Progress, wait: bool = False) -> list[EvalReport]:
         """Copies the weights, and has them evaluated; returns as soon as they are copied.
@@ -225,9 +238,9 @@ class BesideTraining:
 
     def state_dict(self) -> dict[str, Any]:
         """All that a restart needs, as plain JSON."""
-        return {"measured": dict(self._measured), "handed": dict(self._handed)}
+        return {"measured": dict(self._measured), "open": sorted(map(list, self._open))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues where `state_dict` was taken."""
         self._measured = {str(name): int(step) for name, step in state["measured"].items()}
-        self._handed = {str(name): int(step) for name, step in state.get("handed", {}).items()}
+        self._lost = [(str(name), int(step)) for name, step in state.get("open", [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from midflight.distributed import agreement
 from midflight.distributed.mail import Mail
 from midflight.distributed.sharded_model import is_sharded
 from midflight.engines.base import BaseEngine
-from midflight.errors import ConfigError
+from midflight.errors import ConfigError, StoreError
 from midflight.evaluator.across_ranks import AcrossRanks
 from midflight.evaluator.beside_training import BesideTraining
 from midflight.evaluator.between_steps import BetweenSteps
@@ -301,7 +302,13 @@ class Evaluator:
     # -- resume ------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a restart needs, as plain JSON; the config is not part of it."""
+        """All that a restart needs, as plain JSON; the config is not part of it.
+
+        What was logged so far is durable when it returns, so that a restart from here misses no point.
+        """
+        if self.run is not None:
+            with contextlib.suppress(StoreError):  # it is kept and told of by the run itself
+                self.run.flush()
         return {"freq_ctl": self.freq_ctl.state_dict(), "evaluations": self._way.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
