@@ -160,7 +160,7 @@ BAD = [
     (["eval", "fake:4", "-t", "sums.toml", "--store", "rows.jsonl"], "rows.jsonl: it is no SQLite file"),
     (["eval", "openai:http://127.0.0.1:9/v1", "-t", "sums.toml"], "cannot list its models"),
     (["eval", "fake:4", "-t", "rewardbench@rows.jsonl"], "no column 'subset'|no column 'chosen'"),
-    (["show", "nothing"], "no store at midflight.db"),
+    (["show", "nothing"], "no store at .*midflight.db"),
     (["plot", "r", "-m", "x", "-o", "x.png"], "no store at"),
     (["schema", "reprot"], "did you mean 'report'"),
     (["nonsense"], "No such command 'nonsense'"),
