@@ -416,3 +416,13 @@ def test_pass_at_k_equals_human_evals_estimator(n, draw):
     theirs = 1.0 if n - c < k else 1.0 - math.prod(1.0 - k / i for i in range(n - c + 1, n + 1))
     grades = [Grade(1.0)] * c + [Grade(0.0)] * (n - c)
     assert load_metric(f"pass@{k}").score_group(grades, []) == pytest.approx(theirs, abs=1e-12)
+
+
+def test_a_choice_without_a_log_probability_is_an_error_and_not_the_best_one():
+    from midflight.metrics.choice_accuracy_norm import ChoiceAccuracyNorm
+    from midflight.records import Item, Output, Sample
+
+    outputs = (Output("i/0/0", logprob=-3.0), Output("i/0/1", logprob=None))
+    sample = Sample(Item("i", {}, target=1), 0, outputs, prediction=0, choices=("ab", "cd"))
+    (score,) = ChoiceAccuracyNorm().scores([[sample]])
+    assert (score.value, score.state, score.note) == (None, "error", "a choice has no log-probability")

@@ -120,11 +120,14 @@ def compare(store: Store, reports: dict[str, list[EvalReport]], metric: str, mea
         return ""
     by_seed = {seed: _differences(store, last["mt4"][seed], last["mt2"][seed], metric) for seed in seeds}
     shared = sorted(set.intersection(*(set(found) for found in by_seed.values())))
+    means = {}
+    for strategy in STRATEGIES:
+        values = [last[strategy][seed].estimate(metric).value for seed in seeds]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values) or not shared:
+            return f"mt4 against mt2, {meaning}: not measured on both sides"
+        means[strategy] = sum(known) / len(known)
     joint = mean_interval([sum(by_seed[seed][item] for seed in seeds) / len(seeds) for item in shared])
-    values = {
-        strategy: [last[strategy][seed].estimate(metric).value or 0.0 for seed in seeds] for strategy in STRATEGIES
-    }
-    means = {strategy: sum(found) / len(found) for strategy, found in values.items()}
     each = ", ".join(f"{sum(by_seed[seed].values()) / len(by_seed[seed]):+.3f}" for seed in seeds)
     return (
         f"mt4 against mt2, {meaning}: {means['mt4']:.3f} against {means['mt2']:.3f}, difference {joint.value:+.3f}"

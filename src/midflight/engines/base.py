@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from midflight.tasks import Task
 
 
-class BaseEngine:
+class BaseEngine(ABC):
     """Base of all engines; one file in this folder each.
 
     Attributes:
@@ -27,10 +28,11 @@ class BaseEngine:
     provides: frozenset[str] = frozenset()
 
     @property
+    @abstractmethod
     def capabilities(self) -> frozenset[RequestKind]:
         """What it can be asked."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, requests: Sequence[Request]) -> Iterator[Output]:
         """Answers all requests, each exactly once, in any order, as they finish.
 
@@ -39,11 +41,10 @@ class BaseEngine:
         Raises:
             EngineDiedError: If the engine can no longer answer; what it yielded before is valid.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def fingerprint(self) -> dict[str, Any]:
         """What produces the numbers, plain enough for JSON: model, numeric type, settings; not the weights."""
-        raise NotImplementedError
 
     def weights(self) -> str:
         """Version of the weights: a digest of them where they can be read, else empty."""
@@ -57,7 +58,7 @@ class BaseEngine:
         """Seconds that each of those who shared the work took since the last call; nothing if it was not shared."""
         return {}
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most engines hold nothing
         """Frees what it holds; it cannot be used afterwards."""
 
     def __enter__(self) -> Self:

@@ -77,7 +77,7 @@ def load_metric(key: str, registered: Mapping[str, type[BaseMetric]] = {}) -> Ba
 def _load_numbered(key: str, file: str) -> type[GroupMetric]:
     if file not in catalog.keys(PACKAGE):
         raise catalog.unknown("metrics", key, _keys())
-    return catalog.load(PACKAGE, file, GroupMetric)
+    return catalog.load(PACKAGE, file, GroupMetric)  # type: ignore[type-abstract]  # it gives a subclass of it
 
 
 def _load_plain(key: str) -> type[BaseMetric]:

@@ -10,6 +10,7 @@ CostMetric     what the evaluation took, such as tokens a second (no error: it i
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,8 +47,11 @@ class BaseMetric:
         Args:
             predictions: What the model answered: texts ("" if none could be read), indices of choices, or margins.
             labels: What is right, in the same order.
+
+        Raises:
+            MetricError: If it is a metric that scores items, and not the set of them.
         """
-        raise NotImplementedError
+        raise MetricError(f"{self.key or type(self).__name__} computes nothing over a whole set")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +88,24 @@ def as_number(value: Any) -> float:
     return float(number)
 
 
-class ItemMetric(BaseMetric):
+class ItemMetric(BaseMetric, ABC):
     """Base of metrics that score items one by one."""
 
+    @abstractmethod
     def scores(self, items: Sequence[Sequence[Sample]]) -> list[Score]:
         """A score for each item.
 
         Args:
             items: The samples of each item.
         """
-        raise NotImplementedError
 
 
 class SampleMetric(ItemMetric):
     """A score for each sample; an item's score is the mean over its samples (avg@n)."""
 
     def grade(self, sample: Sample) -> Grade | float | None:
-        """The score of one sample that the model answered; None = it has none."""
-        raise NotImplementedError
+        """The score of one sample that the model answered; None = it has none. Write this, or `grades`."""
+        raise MetricError(f"{self.key or type(self).__name__} has neither grade nor grades")
 
     def grades(self, samples: Sequence[Sample]) -> list[Grade]:
         """Scores of many samples; override it where they can be had together more cheaply."""
@@ -226,6 +230,7 @@ class GroupMetric(ItemMetric):
         """Samples an item that it cannot do without."""
         return self.k
 
+    @abstractmethod
     def score_group(self, grades: Sequence[Grade], samples: Sequence[Sample]) -> float:
         """The score of one item.
 
@@ -233,7 +238,6 @@ class GroupMetric(ItemMetric):
             grades: The grader's verdict on each sample; all have a value.
             samples: The samples.
         """
-        raise NotImplementedError
 
     def scores(self, items: Sequence[Sequence[Sample]]) -> list[Score]:
         """A score for each item all of whose samples are graded."""
@@ -263,9 +267,9 @@ def num_correct(grades: Sequence[Grade]) -> int:
 class RatioMetric(ItemMetric):
     """A sum over a sum: each item adds to both, and the whole is not the mean of the items' ratios."""
 
+    @abstractmethod
     def terms(self, sample: Sample) -> tuple[float, float] | None:
         """What a sample adds to numerator and denominator; None = it has neither."""
-        raise NotImplementedError
 
     def transform(self, ratio: float) -> float:
         """The value from the ratio; increasing."""
@@ -297,9 +301,9 @@ class RatioMetric(ItemMetric):
         return Score(item.id, self.key, top, weight=bottom, state=joint_state(states))
 
 
-class CostMetric(BaseMetric):
+class CostMetric(BaseMetric, ABC):
     """What an evaluation took."""
 
+    @abstractmethod
     def measure(self, cost: Cost) -> float | None:
         """The value; None if it is not known."""
-        raise NotImplementedError

@@ -19,8 +19,10 @@ class ChoiceAccuracyNorm(SampleMetric):
         """1 or 0."""
         if len(sample.choices) != len(sample.outputs):
             raise MetricError("choice_accuracy_norm is for multiple choice", got=f"{len(sample.choices)} choices")
+        logprobs = [output.logprob for output in sample.outputs if output.logprob is not None]
+        if len(logprobs) < len(sample.choices):
+            raise MetricError("a choice has no log-probability")
         per_character = [
-            (output.logprob or 0.0) / max(1, len(choice))
-            for output, choice in zip(sample.outputs, sample.choices, strict=True)
+            logprob / max(1, len(choice)) for logprob, choice in zip(logprobs, sample.choices, strict=True)
         ]
         return float(per_character.index(max(per_character)) == sample.item.target)
