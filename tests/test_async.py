@@ -20,7 +20,7 @@ import midflight as mf
 from conftest import tiny_llama
 from midflight.dispatch import Process, process
 from midflight.dispatch.shared_folder import shared_folder
-from midflight.errors import CapabilityError, EvaluationError, StoreError
+from midflight.errors import CapabilityError, DispatchError, EvaluationError, StoreError
 from midflight.evaluator import beside_training
 from midflight.store import open_store
 
@@ -316,6 +316,10 @@ class TestFaults:
             ev.step(step)
         assert "evaluation at step 10 failed: sums: failed: DispatchError: no room for a snapshot" in caplog.text
         ev._way.close()
+
+    def test_a_folder_that_is_not_there_is_refused_before_training(self):
+        with pytest.raises(DispatchError, match="snapshot_dir: /nope is no folder; make it"):
+            evaluator(mf.engines.Fake("1"), snapshot_dir="/nope").start()
 
     def test_finish_waits_no_longer_than_it_may(self, tmp_path, caplog):
         gate = Gate(tmp_path)

@@ -66,12 +66,14 @@ class Process:
         self._closer = weakref.finalize(self, _close, self._queue, self._workers, self._weights)
 
     def prepare(self, engine: Any, modules: Sequence[Any]) -> None:
-        """Takes the engine apart, so that one that no other process can have is found out before training begins.
+        """Takes the engine apart and makes the folder, so that what cannot work is found out before training begins.
 
         Raises:
-            CapabilityError: If it is.
+            CapabilityError: If no other process can have the engine.
+            DispatchError: If `snapshot_dir` is no folder.
         """
         self._skeleton = Skeleton(engine, modules)
+        self._make_folder()
 
     def submit(self, engine: Any, modules: Sequence[Any], jobs: Sequence[Job], wait: bool = False) -> list[Outcome]:
         """Copies the weights and queues jobs on them.
@@ -126,12 +128,15 @@ class Process:
                 self._weights.remove(weights)
         if len(self._weights) >= self._room:
             return None
+        path = self._make_folder() / f"{time.monotonic_ns()}.safetensors"
+        self._weights.append(Weights(self._skeleton, Buffer(path, layout, create=True)))
+        return self._weights[-1]
+
+    def _make_folder(self) -> Path:
         if self._folder is None:
             self._folder = shared_folder(self._snapshot_dir)
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        name = f"{time.monotonic_ns()}.safetensors"
-        self._weights.append(Weights(self._skeleton, Buffer(self._folder / name, layout, create=True)))
-        return self._weights[-1]
+        return self._folder
 
     def poll(self) -> list[Outcome]:
         """Jobs that have ended since the last call."""
