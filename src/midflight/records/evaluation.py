@@ -1,10 +1,4 @@
-"""The nouns that travel from stage to stage; imports nothing of ours.
-
-    Item ──► Request ──► Output ──► Sample ──► Score ──► Estimate ──► EvalReport
-    task     task        engine     task       metric    estimate     pipeline
-
-Everything here is frozen and plain, so that it can be pickled, sent to another process and written as JSON.
-"""
+"""How an item becomes a report: what travels from task to store."""
 
 from __future__ import annotations
 

@@ -1,0 +1,60 @@
+"""The nouns that travel from stage to stage; imports nothing of ours.
+
+    Item ──► Request ──► Output ──► Sample ──► Score ──► Estimate ──► EvalReport
+    task     task        engine     task       metric    estimate     pipeline
+
+Everything here is frozen and plain, so that it can be pickled, sent to another process and written as JSON.
+"""
+
+from midflight.records.evaluation import (
+    MAX_STEP,
+    READ_CHARACTERS,
+    SCORED,
+    STATES,
+    Cost,
+    Estimate,
+    EvalReport,
+    Item,
+    Message,
+    Output,
+    Progress,
+    Prompt,
+    Request,
+    RequestKind,
+    Sample,
+    Sampling,
+    Score,
+    Settings,
+    Slice,
+    State,
+)
+from midflight.records.verdict import EXIT_CODES, Decision, Outcome, Subject, Tier, Verdict
+
+__all__ = [
+    "EXIT_CODES",
+    "MAX_STEP",
+    "READ_CHARACTERS",
+    "SCORED",
+    "STATES",
+    "Cost",
+    "Decision",
+    "Estimate",
+    "EvalReport",
+    "Item",
+    "Message",
+    "Outcome",
+    "Output",
+    "Progress",
+    "Prompt",
+    "Request",
+    "RequestKind",
+    "Sample",
+    "Sampling",
+    "Score",
+    "Settings",
+    "Slice",
+    "State",
+    "Subject",
+    "Tier",
+    "Verdict",
+]
