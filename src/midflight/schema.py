@@ -74,6 +74,19 @@ def report_from_json(text: str | bytes) -> EvalReport:
         raise ConfigError(f"not a report of schema {REPORT_VERSION}: {error}") from None
 
 
+def reports_from_json(text: str | bytes) -> list[EvalReport]:
+    """The reports in a JSON text: one, or a list of them as ``midflight eval --json`` prints.
+
+    Raises:
+        ConfigError: If one is no report of this schema.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"not a report of schema {REPORT_VERSION}: {error}") from None
+    return [report_from_json(json.dumps(one)) for one in (found if isinstance(found, list) else [found])]
+
+
 def report_schema() -> dict[str, Any]:
     """The JSON Schema of a report."""
     schema = _report_adapter().json_schema(mode="serialization")

@@ -14,7 +14,7 @@ from midflight.errors import ConfigError, MidflightError, TaskError, is_text, sh
 from midflight.records import MAX_STEP
 
 if TYPE_CHECKING:
-    from midflight.store import RunInfo, Store
+    from midflight.store import Store
     from midflight.tasks import Task
 
 StoreOption = Annotated[
@@ -116,20 +116,3 @@ def existing_store(url: str | None) -> Store:
     from midflight.store import open_store
 
     return open_store(url, create=False)
-
-
-def find_run(store: Store, wanted: str) -> RunInfo:
-    """The run that a person means: its number, its name, or project/name; the newest of that name.
-
-    Raises:
-        ConfigError: If there is none; says which there are.
-    """
-    runs = store.runs()
-    if wanted.isdecimal() and len(wanted) < 20:
-        found = [run for run in runs if run.id == int(wanted)]
-    else:
-        found = [run for run in runs if wanted in (run.name, f"{run.project}/{run.name}")]
-    if not found:
-        names = ", ".join(dict.fromkeys(run.name for run in runs[:10])) or "none yet"
-        raise ConfigError(f"no run {shorten(wanted)!r} in {store.url}", hint=f"there are: {names}")
-    return found[0]

@@ -22,7 +22,8 @@ def plot(
     store: StoreOption = None,
 ) -> int:
     """Draw metrics over training, with interval bands; several runs in one picture."""
-    from midflight.cli._options import existing_store, find_run
+    from midflight.analyse.evidence import find_run
+    from midflight.cli._options import existing_store
     from midflight.errors import ConfigError, shorten
     from midflight.show.panels import panels_of
     from midflight.show.plot import draw

@@ -1,4 +1,4 @@
-"""Quantiles of the normal and of Student's t distribution, without SciPy: the core install stays light."""
+"""Normal, Student's t and binomial distribution, without SciPy: the core install stays light."""
 
 from __future__ import annotations
 
@@ -57,6 +57,24 @@ def t_cdf(x: float, df: int) -> float:
     """Distribution function of Student's t, through the regularised incomplete beta function."""
     tail = 0.5 * _incomplete_beta(df / 2, 0.5, df / (df + x * x))
     return 1 - tail if x > 0 else tail
+
+
+def normal_tail(z: float) -> float:
+    """Probability that a standard normal variable is above z, exact far out too.
+
+    >>> round(normal_tail(1.959963984540054), 12)
+    0.025
+    """
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def binomial_tail(k: int, n: int, p: float) -> float:
+    """Probability of k successes or more in n trials of probability p: I_p(k, n − k + 1).
+
+    >>> round(binomial_tail(8, 10, 0.5), 9)  # 56 / 1024
+    0.0546875
+    """
+    return 1.0 if k <= 0 else 0.0 if k > n else _incomplete_beta(k, n - k + 1, p)
 
 
 def _log_density(x: float, df: int) -> float:

@@ -221,6 +221,8 @@ class Estimate:
         higher_is_better: Direction; None = neither.
         note: What a reader has to know, e.g. why there is no value.
         part: The slice by name and value; None for all items.
+        lowest: Smallest value that the metric can take; None = no bound.
+        highest: Largest.
     """
 
     metric: str
@@ -238,6 +240,8 @@ class Estimate:
     higher_is_better: bool | None = None
     note: str = ""
     part: Slice | None = None
+    lowest: float | None = None
+    highest: float | None = None
 
     @property
     def num_scored(self) -> int:

@@ -151,6 +151,21 @@ class UnfinishedEvaluation:
     num_items: int
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreColumns:
+    """Scores of a metric as columns, sorted by item id: what a comparison of many items reads.
+
+    Attributes:
+        items: Ids (N).
+        values: Scores (N); None where there is none.
+        weights: Denominators of a ratio metric (N), else 1.
+    """
+
+    items: tuple[str, ...] = ()
+    values: tuple[float | None, ...] = ()
+    weights: tuple[float, ...] = ()
+
+
 class Store(Protocol):
     """Keeps runs, points, evaluations, outputs and scores. Many processes may write and read at once."""
 
@@ -248,6 +263,9 @@ class Store(Protocol):
 
     def scores(self, evaluation: str, metric: str) -> list[Score]:
         """Scores of a metric, sorted by item id."""
+
+    def score_columns(self, evaluation: str, metric: str) -> ScoreColumns:
+        """Scores of a metric as columns, without notes and samples."""
 
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
         """Finished evaluations of a run that no later attempt superseded, by step.
