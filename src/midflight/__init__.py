@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from midflight import engines, environ
+    from midflight.analyse.compare import compare
     from midflight.distributed import broadcast_tensor_container
     from midflight.evaluator import Evaluator, EvaluatorConfig
     from midflight.metrics import BaseMetric
@@ -38,6 +39,7 @@ _HOMES = {
     "Run": "midflight.run",
     "Task": "midflight.tasks",
     "broadcast_tensor_container": "midflight.distributed",
+    "compare": "midflight.analyse.compare",
     "evaluate_lm": "midflight.pipeline",
     "evaluate_rw": "midflight.pipeline",
     "load_task": "midflight.tasks",
@@ -59,6 +61,7 @@ __all__ = [  # noqa: RUF022 - what a newcomer needs first comes first
     "evaluate_rw",
     "EvalReport",
     "open_store",
+    "compare",
     "broadcast_tensor_container",
 ]
 

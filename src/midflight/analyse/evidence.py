@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from midflight.catalog import unknown
 from midflight.errors import ConfigError, shorten
 from midflight.records import EvalReport, Item, Output, Subject
 from midflight.schema import reports_from_json
-from midflight.store import RunInfo, ScoreColumns, Store
+from midflight.store import RunInfo, ScoreColumns, Store, open_store
 
 NO_SCORES = ScoreColumns()
 
@@ -133,9 +133,8 @@ def side_of(store: Store | None, wanted: str) -> Side:
     Raises:
         ConfigError: If there is no such thing; says what there is.
     """
-    path = Path(wanted)
-    if path.suffix == ".json" or path.is_dir():
-        return side_of_files(path)
+    if _is_file(wanted):
+        return side_of_files(Path(wanted))
     if store is None:
         raise ConfigError(f"no file or folder {shorten(wanted)!r}")
     name, at, step = wanted.rpartition("@")
@@ -149,6 +148,26 @@ def side_of(store: Store | None, wanted: str) -> Side:
         reports = _at_step(reports, step, run.name)
     newest = {report.task: report for report in sorted(reports, key=lambda r: (r.progress.step, r.started_at))}
     return Side(wanted, {task: StoredEvidence(report, store) for task, report in sorted(newest.items())})
+
+
+def named_sides(wanted: Sequence[str], store: str | None = None) -> list[Side]:
+    """What a person names, each as `side_of` reads it; the store is opened only if a run is among them.
+
+    Args:
+        wanted: Runs, steps of runs, files.
+        store: URL of the store; None = the default one.
+
+    Raises:
+        ConfigError: If one is not there.
+        StoreError: If a run is named and there is no store.
+    """
+    opened = None if all(map(_is_file, wanted)) else open_store(store, create=False)
+    return [side_of(opened, one) for one in wanted]
+
+
+def _is_file(wanted: str) -> bool:
+    path = Path(wanted)
+    return path.suffix == ".json" or path.is_dir()
 
 
 def _at_step(reports: list[EvalReport], step: str, run: str) -> list[EvalReport]:

@@ -91,8 +91,7 @@ def pair(candidate: Evidence, baseline: Evidence, metric: str, slice: str = "") 
     a, b = candidate.scores(metric), baseline.scores(metric)
     if not a.items or not b.items:
         return _without_pairs(estimates, "unpaired: item scores are not kept" + _whose(a, b))
-    same_items = not {"items", "version"} & set(differing_parts(candidate, baseline))
-    partners = None if same_items else _by_content(candidate, baseline)
+    partners = partners_of(candidate, baseline)
     rows, only_a, only_b = _match(a, b, partners, _members(candidate, estimates[0], slice), candidate)
     if not rows:
         return _without_pairs(estimates, "no item has a score on both sides")
@@ -104,8 +103,16 @@ def pair(candidate: Evidence, baseline: Evidence, metric: str, slice: str = "") 
         return _without_pairs(estimates, error.message)
     return Pairing(
         difference, *values, estimates, _correlation([(x[0], y[0]) for x, y in pairs]), only_a, only_b,
-        "" if same_items else f"{len(rows)} common items",
+        "" if partners is None else f"{len(rows)} common items",
     )  # fmt: skip
+
+
+def partners_of(candidate: Evidence, baseline: Evidence) -> dict[str, str] | None:
+    """The baseline's item for each of the candidate's: the one that says the same. None = the same items, by id."""
+    if not {"items", "version"} & set(differing_parts(candidate, baseline)):
+        return None
+    theirs = baseline.contents
+    return {id: theirs[content] for content, id in candidate.contents.items() if content in theirs}
 
 
 def _whose(a: ScoreColumns, b: ScoreColumns) -> str:
@@ -166,12 +173,6 @@ def _terms(columns: ScoreColumns) -> dict[str, Term]:
         for id, value, weight in zip(columns.items, columns.values, columns.weights, strict=True)
         if value is not None
     }
-
-
-def _by_content(candidate: Evidence, baseline: Evidence) -> dict[str, str]:
-    """The baseline's item for each of the candidate's: the one that says the same."""
-    theirs = baseline.contents
-    return {id: theirs[content] for content, id in candidate.contents.items() if content in theirs}
 
 
 def _members(evidence: Evidence, estimate: Estimate, slice: str) -> set[str] | None:

@@ -30,8 +30,10 @@ app = typer.Typer(
 
 def _register() -> None:
     from midflight.cli.catalog import catalog
+    from midflight.cli.compare import compare
     from midflight.cli.demo import demo
     from midflight.cli.eval import evaluate
+    from midflight.cli.flips import flips
     from midflight.cli.plot import plot
     from midflight.cli.runs import runs
     from midflight.cli.schema import schema
@@ -44,6 +46,8 @@ def _register() -> None:
         "runs": runs,
         "show": show,
         "plot": plot,
+        "compare": compare,
+        "flips": flips,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

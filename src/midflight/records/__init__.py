@@ -6,6 +6,7 @@
 Everything here is frozen and plain, so that it can be pickled, sent to another process and written as JSON.
 """
 
+from midflight.records.comparison import Comparison, Difference, Finding, OverallIndex
 from midflight.records.evaluation import (
     MAX_STEP,
     READ_CHARACTERS,
@@ -36,14 +37,18 @@ __all__ = [
     "READ_CHARACTERS",
     "SCORED",
     "STATES",
+    "Comparison",
     "Cost",
     "Decision",
+    "Difference",
     "Estimate",
     "EvalReport",
+    "Finding",
     "Item",
     "Message",
     "Outcome",
     "Output",
+    "OverallIndex",
     "Progress",
     "Prompt",
     "Request",

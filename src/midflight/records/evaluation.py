@@ -372,6 +372,13 @@ class EvalReport:
     settings: Settings = Settings()
     schema_version: int = 1
 
+    @property
+    def judging(self) -> list[Estimate]:
+        """The estimates over all items that judge the model; those of its cost only if there are no others."""
+        whole = [estimate for estimate in self.estimates if not estimate.slice]
+        judging = [e for e in whole if not e.method.startswith("measured") and e.unit not in ("bytes", "tokens/s")]
+        return judging or whole
+
     def estimate(self, metric: str, slice: str = "") -> Estimate:
         """The estimate of one metric.
 

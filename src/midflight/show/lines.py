@@ -42,10 +42,27 @@ def with_interval(estimate: Estimate) -> str:
         return "–"
     if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
         return number(value)
-    decimals = max(2 - _magnitude(high - low), 2 - _magnitude(value) if value else 0, 0)
+    return _with_ends(value, low, high, max(2 - _magnitude(high - low), 2 - _magnitude(value) if value else 0, 0))
+
+
+def signed_with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A difference with its sign and interval, rounded to what the interval can tell.
+
+    >>> signed_with_interval(0.01234, -0.0042, 0.0288), signed_with_interval(-3.0, None, None)
+    ('+0.012 [-0.004, +0.029]', '-3')
+    """
+    if value is None:
+        return "–"
+    if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
+        return f"{'+' if value > 0 else ''}{number(value)}"
+    return _with_ends(value, low, high, max(2 - _magnitude(high - low), 0), "+")
+
+
+def _with_ends(value: float, low: float, high: float, decimals: int, sign: str = "") -> str:
     if max(abs(low), abs(high)) >= 1e4 or decimals > _MOST_DECIMALS:
         return f"{number(value)} [{number(low)}, {number(high)}]"
-    return f"{_fixed(value, decimals)} [{_fixed(low, decimals)}, {_fixed(high, decimals)}]"
+    shown = [f"{round(one, decimals) + 0.0:{sign}.{decimals}f}" for one in (value, low, high)]  # no minus before a zero
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
 def _magnitude(value: float) -> int:
@@ -55,10 +72,6 @@ def _magnitude(value: float) -> int:
     [2, 1, 0, -1]
     """
     return math.floor(math.log10(abs(value))) + 1
-
-
-def _fixed(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # no minus before a zero
 
 
 def duration(seconds: float) -> str:
@@ -94,9 +107,7 @@ def say(text: str) -> None:
 
 def leading(report: EvalReport) -> list[Estimate]:
     """The estimates over all items that judge the model; those of its cost only if there are no others."""
-    whole = [estimate for estimate in report.estimates if not estimate.slice]
-    judging = [e for e in whole if not e.method.startswith("measured") and e.unit not in ("bytes", "tokens/s")]
-    return judging or whole
+    return report.judging
 
 
 def without_value(report: EvalReport) -> list[Estimate]:

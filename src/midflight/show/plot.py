@@ -74,26 +74,45 @@ def draw(panels: Sequence[Panel], out: str | Path, x: XAxis = "step", title: str
         ConfigError: If the format is unknown or there is nothing to draw.
         MissingExtraError: If matplotlib is not installed.
     """
-    out = Path(out)
-    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError("--out", got=str(out), allowed="a file that ends in .png, .svg or .pdf")
     if not any(panel.curves for panel in panels):
         raise ConfigError("nothing to plot")
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_extra("plotting", "plot", error) from None
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width = 8.6 if any(map(_is_crowded, panels)) else 5.6
-    figure = Figure(figsize=(width * columns, 3.9 * rows + 0.4), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(out, width * columns, 3.9 * rows + 0.4)
     looks = _looks([(curve.group or curve.label, curve.label) for panel in panels for curve in panel.curves])
     for index, panel in enumerate(panels):
         _draw_panel(figure.add_subplot(rows, columns, index + 1), panel, looks, x)
     if title:
         figure.suptitle(plain(title, 200), fontsize=12)
+    save(figure, out)
+
+
+def new_figure(out: str | Path, width: float, height: float) -> Any:
+    """A matplotlib figure, of so many inches, for a file.
+
+    Raises:
+        ConfigError: If the file's format is unknown.
+        MissingExtraError: If matplotlib is not installed.
+    """
+    if Path(out).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError("--out", got=str(out), allowed="a file that ends in .png, .svg or .pdf")
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing_extra("plotting", "plot", error) from None
+    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Any, out: str | Path) -> None:
+    """Writes a figure to its file.
+
+    Raises:
+        ConfigError: If it cannot be written.
+    """
     try:
         figure.savefig(out)
     except OSError as error:
