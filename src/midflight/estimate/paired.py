@@ -74,12 +74,12 @@ class PairedDifference:
         """Its standard error; None with fewer than two clusters."""
         return self._mean.stderr
 
-    @property
+    @cached_property
     def num_better(self) -> int:
         """Items on which the candidate scores higher."""
         return sum(d > 0 for d in self.differences)
 
-    @property
+    @cached_property
     def num_worse(self) -> int:
         """Items on which the candidate scores lower."""
         return sum(d < 0 for d in self.differences)
