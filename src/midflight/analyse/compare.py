@@ -13,7 +13,7 @@ from midflight.catalog import unknown
 from midflight.errors import ConfigError
 from midflight.estimate.paired import holm
 from midflight.estimate.quantiles import normal_quantile, normal_tail
-from midflight.records import Comparison, Difference, Estimate, Finding, OverallIndex
+from midflight.records import Comparison, Conclusion, Difference, Estimate, OverallIndex
 
 
 def compare(
@@ -177,7 +177,7 @@ def _judged(rows: Sequence[Difference], level: float) -> list[Difference]:
     ]
 
 
-def _finding(row: Difference, p_adjusted: float | None, level: float) -> Finding:
+def _finding(row: Difference, p_adjusted: float | None, level: float) -> Conclusion:
     if p_adjusted is None or p_adjusted > 1 - level or not row.value:
         return "undecided"
     if row.higher_is_better is None:

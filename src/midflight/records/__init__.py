@@ -6,7 +6,7 @@
 Everything here is frozen and plain, so that it can be pickled, sent to another process and written as JSON.
 """
 
-from midflight.records.comparison import Comparison, Difference, Finding, OverallIndex
+from midflight.records.comparison import Comparison, Conclusion, Difference, OverallIndex
 from midflight.records.evaluation import (
     MAX_STEP,
     READ_CHARACTERS,
@@ -29,6 +29,7 @@ from midflight.records.evaluation import (
     Slice,
     State,
 )
+from midflight.records.finding import SEVERITIES, Finding, Severity
 from midflight.records.verdict import EXIT_CODES, Decision, Outcome, Subject, Tier, Verdict
 
 __all__ = [
@@ -36,8 +37,10 @@ __all__ = [
     "MAX_STEP",
     "READ_CHARACTERS",
     "SCORED",
+    "SEVERITIES",
     "STATES",
     "Comparison",
+    "Conclusion",
     "Cost",
     "Decision",
     "Difference",
@@ -57,6 +60,7 @@ __all__ = [
     "Sampling",
     "Score",
     "Settings",
+    "Severity",
     "Slice",
     "State",
     "Subject",

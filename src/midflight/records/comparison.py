@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from midflight.records.verdict import Subject
 
-Finding: TypeAlias = Literal["better", "worse", "different", "undecided"]
+Conclusion: TypeAlias = Literal["better", "worse", "different", "undecided"]
 """What a difference is, given its p-value; `different` where the metric has no direction."""
 
 
@@ -65,7 +65,7 @@ class Difference:
     only_candidate: int = 0
     only_baseline: int = 0
     correlation: float | None = None
-    finding: Finding = "undecided"
+    finding: Conclusion = "undecided"
     unit: str = ""
     higher_is_better: bool | None = None
     note: str = ""

@@ -1,0 +1,171 @@
+"""What is wrong with a run: its records go through all detectors in order, live or in hindsight alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from midflight import catalog
+from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
+from midflight.records import Finding
+
+PACKAGE = "midflight.analyse.detectors"
+
+Columns: TypeAlias = Mapping[str, tuple[Sequence[int], Sequence[float]]]
+"""Steps and values of each series, by canonical name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was noticed in a run.
+
+    Attributes:
+        run: Its name.
+        algorithm: What was trained how, as the detectors took it.
+        findings: What was noticed, in the order in which it was.
+        num_records: Records that were looked at.
+        first_step: Step of the first of them.
+        last_step: Step of the last.
+        judged: Detectors that had enough data.
+        lacking: Detectors that had their series, and too little of it.
+    """
+
+    run: str
+    algorithm: Algorithm
+    findings: Sequence[Finding]
+    num_records: int
+    first_step: int
+    last_step: int
+    judged: Sequence[str]
+    lacking: Sequence[str]
+
+
+class Watch:
+    """All detectors on one run, record by record.
+
+    Args:
+        facts: What is known of the run.
+        kinds: Detectors to use; None = all that make sense for the algorithm.
+
+    Raises:
+        UnknownKeyError: If there is no such detector.
+    """
+
+    def __init__(self, facts: Facts, kinds: Sequence[str] | None = None) -> None:
+        self.facts = facts
+        self.findings: list[Finding] = []
+        self.num_records, self.first_step, self.last_step = 0, 0, 0
+        self._tracks: dict[str, Track] = {}
+        self._detectors = []
+        for kind in catalog.keys(PACKAGE) if kinds is None else kinds:
+            detector = catalog.load(PACKAGE, kind, Detector)()  # type: ignore[type-abstract]
+            type(detector).kind = kind
+            if facts.algorithm in detector.algorithms:
+                self._detectors.append(detector)
+        self._plans: dict[tuple[str, ...], tuple[list[str], list[Detector]]] = {}
+        self._asked: set[str] = set()
+
+    def record(self, step: int, values: Mapping[str, float]) -> list[Finding]:
+        """Takes a record, by canonical names; what was noticed at it for the first time."""
+        names = tuple(values)
+        plan = self._plans.get(names)
+        if plan is None:
+            plan = self._plans[names] = self._plan(names)
+        watched, detectors = plan
+        if not watched:
+            return []
+        span = max(1, step - self.last_step) if self.num_records else max(1, step)
+        if self.num_records == 0:
+            self.first_step = step
+        self.num_records, self.last_step = self.num_records + 1, step
+        for name in watched:
+            track = self._tracks.get(name)
+            if track is None:
+                track = self._tracks[name] = Track()
+            track.add(step, values[name])
+        now = Moment(step, span, values, self._tracks, self.facts)
+        found = [finding for detector in detectors if (finding := detector.update(now)) is not None]
+        for finding in found:  # each says a thing once
+            self._detectors = [detector for detector in self._detectors if detector.kind != finding.kind]
+            self._plans.clear()
+        self.findings += found
+        return found
+
+    def diagnosis(self, run: str = "") -> Diagnosis:
+        """What was noticed so far, and who could judge."""
+        found = {finding.kind for finding in self.findings}
+        judged = sorted({detector.kind for detector in self._detectors if detector.enough} | found)
+        return Diagnosis(
+            run,
+            self.facts.algorithm,
+            list(self.findings),
+            self.num_records,
+            self.first_step,
+            self.last_step,
+            judged,
+            sorted(self._asked - set(judged)),
+        )
+
+    def _plan(self, names: Sequence[str]) -> tuple[list[str], list[Detector]]:
+        """Which values of a record are kept, and which detectors look at it."""
+        wanted = {need for detector in self._detectors for need in detector.needs} | _ALWAYS
+        watched = [name for name in names if name in wanted or _family(name) in wanted]
+        have = {*names, *map(_family, names)}
+        asked = [detector for detector in self._detectors if have & set(detector.needs)]
+        self._asked |= {detector.kind for detector in asked}
+        return watched, asked
+
+
+_ALWAYS = frozenset({"loss", "epoch", "reward", "clipped_ratio", "completion_length", "rejected_logps", "chosen_logps"})
+"""Series that detectors look back on beside those that they are asked at."""
+
+
+def _family(name: str) -> str:
+    """``rewards/`` for ``rewards/format``."""
+    head, slash, _ = name.partition("/")
+    return head + slash
+
+
+def diagnose(run: str, columns: Columns, facts: Facts, kinds: Sequence[str] | None = None) -> Diagnosis:
+    """All that the detectors notice in a run, in hindsight; each sees only what came before.
+
+    Args:
+        run: The run's name.
+        columns: Its series, by canonical name.
+        facts: What is known of it.
+        kinds: Detectors to use; None = all.
+    """
+    watch = Watch(facts, kinds)
+    for step, values in records_of(columns):
+        watch.record(step, values)
+    return watch.diagnosis(run)
+
+
+def records_of(columns: Columns) -> Iterable[tuple[int, dict[str, float]]]:
+    """The records that series were made of: all values of a step together, by step."""
+    records: dict[int, dict[str, float]] = {}
+    for name, (steps, values) in columns.items():
+        for step, value in zip(steps, values, strict=True):
+            records.setdefault(int(step), {})[name] = float(value)
+    return sorted(records.items())
+
+
+def guess_algorithm(names: Iterable[str], first_loss: float = math.nan) -> Algorithm:
+    """What is trained how, from what is logged (canonical names) and where the loss begins.
+
+    A language model that knows nothing has a loss of ln(vocabulary), 8 and more; fine-tuning begins far below.
+    """
+    have = set(names)
+    families = set(map(_family, have))
+    if have & {"chosen_logps", "rejected_logps", "reward_margin"}:
+        return "preference"
+    if "rewards/" in families or have & {"reward", "reward_std", "frac_reward_zero_std", "clip_ratio", "value_loss"}:
+        return "rl"
+    if have & {"importance_ratio", "version_lag"}:
+        return "rl"
+    return "pretrain" if first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
+
+
+_LOSS_OF_KNOWING_NOTHING = 7.0
