@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from midflight.analyse.variants import labels_of, newest_by_step, variants_of
 from midflight.catalog import unknown
 from midflight.errors import ConfigError, shorten
 from midflight.records import Estimate, EvalReport
 from midflight.show.plot import NUM_LOOKS, EvaluationCurve, Panel, SeriesCurve
 from midflight.show.series import read_series
-from midflight.show.variants import labels_of, newest_by_step, variants_of
 from midflight.store import RunInfo, Store
 
 Reports = Mapping[str, Sequence[EvalReport]]
@@ -21,7 +21,7 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
 
     Args:
         store: Where the runs are.
-        runs: The runs to draw: a curve for each of their variants, see `midflight.show.variants`.
+        runs: The runs to draw: a curve for each of their variants, see `midflight.analyse.variants`.
         key: ``metric``, ``task/metric``, or the name of a series.
         slice: ``name=value``, or empty for all items.
         by: Name of a slice: a curve for each of its values.

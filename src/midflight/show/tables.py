@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from midflight.analyse.variants import newest_of_each, row_labels
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
 from midflight.show.lines import duration, leading, number, with_interval
 from midflight.show.state import RunView, unfinished_line
-from midflight.show.variants import newest_of_each, row_labels
 from midflight.store import Head
 
 SLICES_SHOWN = 30
