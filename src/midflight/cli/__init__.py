@@ -36,6 +36,7 @@ def _register() -> None:
     from midflight.cli.runs import runs
     from midflight.cli.schema import schema
     from midflight.cli.show import show
+    from midflight.cli.trend import trend
     from midflight.cli.watch import watch
 
     commands: dict[str, Any] = {
@@ -44,6 +45,7 @@ def _register() -> None:
         "runs": runs,
         "show": show,
         "plot": plot,
+        "trend": trend,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from midflight.analyse.curves import run_names
 from midflight.analyse.variants import labels_of, newest_by_step, variants_of
 from midflight.catalog import unknown
 from midflight.errors import ConfigError, shorten
@@ -30,7 +31,7 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
         UnknownKeyError: If none of the runs has it; says what they have.
         ConfigError: If there is no such slice, or there are more curves than can be told apart.
     """
-    names = _names(runs)
+    names = run_names(runs)
     reports = {names[run.id]: store.reports(run.id) for run in runs}
     pairs = dict.fromkeys(
         (r.task, e.metric) for found in reports.values() for r in found for e in r.estimates if _is(key, r, e)
@@ -51,12 +52,6 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
     estimates = {f"{r.task}/{e.metric}" for found in reports.values() for r in found for e in r.estimates}
     known = sorted(estimates | {k for run in runs for k in store.keys(run.id)})
     raise unknown("metrics and series of these runs", key, known)
-
-
-def _names(runs: Sequence[RunInfo]) -> dict[int, str]:
-    """Names of runs; with their numbers where two have the same."""
-    names = [name for name, _ in {(run.name, run.id) for run in runs}]  # a run that is asked for twice is one
-    return {run.id: run.name if names.count(run.name) == 1 else f"{run.name} ({run.id})" for run in runs}
 
 
 def _panel(reports: Reports, task: str, metric: str, slice: str, by: str) -> Panel:
