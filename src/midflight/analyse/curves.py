@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from midflight.analyse.variants import labels_of, newest_by_step, variants_of
+from midflight.analyse.variants import PLACES, labels_of, newest_by_step, variants_of
 from midflight.catalog import unknown
 from midflight.errors import ConfigError, shorten
 from midflight.records import Estimate, EvalReport
 from midflight.store import RunInfo, Store
+
+Kind: TypeAlias = tuple[tuple[str, str], ...]
+"""How something was evaluated, as names and values: curves of one kind can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Curve:
         metric: The metric's key.
         slice: ``name=value``, or empty for all items.
         label: What tells it from other curves of this metric in this run; empty if there are none.
+        traits: What its evaluations have in common: seed, settings of the engine, parts of the task's fingerprint.
         reports: Evaluations in which the metric has a finite value, by step.
         num_without_value: Evaluations in which it has none.
         num_replaced: Evaluations of older weights at a step that was evaluated again.
@@ -33,9 +38,16 @@ class Curve:
     metric: str
     slice: str
     label: str
+    traits: Mapping[str, str]
     reports: tuple[EvalReport, ...]
     num_without_value: int = 0
     num_replaced: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """What is equal in curves of other runs that it can be compared with: all but seed and place of the model."""
+        own = {name: value for name, value in self.traits.items() if name not in ("seed", *PLACES)}
+        return tuple(sorted(own.items()))
 
     @property
     def steps(self) -> list[int]:
@@ -105,7 +117,9 @@ def _of_run(run: str, reports: Sequence[EvalReport], metric: str | None, slice: 
             measured = tuple(report for report in newest if _is_measured(_find(report, key, slice)))
             if having:
                 left = len(newest) - len(measured)
-                curves.append(Curve(run, task, key, slice, label, measured, left, len(having) - len(newest)))
+                curves.append(
+                    Curve(run, task, key, slice, label, variant.traits, measured, left, len(having) - len(newest))
+                )
     return curves
 
 

@@ -115,21 +115,13 @@ def _snr(trend: Trend, curve: Curve, curves: Sequence[Curve], last: int) -> Sign
     """Over the runs that were evaluated as this one was, if there are others; else over its checkpoints."""
     if trend.noise is None:
         return None
-    alike = [other for other in curves if _is_alike(curve, other)]
+    alike = [c for c in curves if (c.task, c.metric, c.kind) == (curve.task, curve.metric, curve.kind)]
     windows = [(other.steps[-last:], other.values[-last:]) for other in alike]
     if len({other.run for other in alike}) < 2:
         return signal_to_noise(curve.values, trend.noise.value, "checkpoints")
     noises = [noise for noise in (noise_of(*window) for window in windows) if noise is not None]
     means = [math.fsum(values) / len(values) for _, values in windows]
     return signal_to_noise(means, pooled(noises), "runs")
-
-
-def _is_alike(one: Curve, other: Curve) -> bool:
-    return (one.task, one.metric, one.reports[0].task_fingerprint) == (
-        other.task,
-        other.metric,
-        other.reports[0].task_fingerprint,
-    )
 
 
 def _notes(curve: Curve, scores: ItemScores | None) -> tuple[str, ...]:

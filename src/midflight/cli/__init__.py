@@ -32,6 +32,7 @@ def _register() -> None:
     from midflight.cli.catalog import catalog
     from midflight.cli.demo import demo
     from midflight.cli.eval import evaluate
+    from midflight.cli.groups import groups
     from midflight.cli.plot import plot
     from midflight.cli.runs import runs
     from midflight.cli.schema import schema
@@ -46,6 +47,7 @@ def _register() -> None:
         "show": show,
         "plot": plot,
         "trend": trend,
+        "groups": groups,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from midflight.analyse.curves import run_names
+from midflight.analyse.groups import Group, group_curves
 from midflight.analyse.variants import labels_of, newest_by_step, variants_of
 from midflight.catalog import unknown
 from midflight.errors import ConfigError, shorten
 from midflight.records import Estimate, EvalReport
-from midflight.show.plot import NUM_LOOKS, EvaluationCurve, Panel, SeriesCurve
+from midflight.show.plot import NUM_LOOKS, BandCurve, EvaluationCurve, Panel, SeriesCurve
 from midflight.show.series import read_series
 from midflight.store import RunInfo, Store
 
@@ -52,6 +53,34 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
     estimates = {f"{r.task}/{e.metric}" for found in reports.values() for r in found for e in r.estimates}
     known = sorted(estimates | {k for run in runs for k in store.keys(run.id)})
     raise unknown("metrics and series of these runs", key, known)
+
+
+def group_panels_of(store: Store, groups: Sequence[Group], key: str, slice: str = "") -> list[Panel]:
+    """A panel for each task that has the metric: the mean of each group of runs, with its interval over runs.
+
+    Args:
+        store: Where the runs are.
+        groups: The groups.
+        key: ``metric`` or ``task/metric``.
+        slice: ``name=value``, or empty for all items.
+
+    Raises:
+        UnknownKeyError: If none of the runs has it; says what they have.
+        ConfigError: If there is no such slice.
+    """
+    runs = {member.run.id for group in groups for member in group.members}
+    pairs = {(r.task, e.metric) for run in runs for r in store.reports(run) for e in r.estimates}
+    wanted = sorted((task, metric) for task, metric in pairs if key in (metric, f"{task}/{metric}"))
+    if not wanted:
+        raise unknown("metrics of these runs", key, sorted(f"{task}/{metric}" for task, metric in pairs))
+    panels = []
+    for task, metric in wanted:
+        curves = group_curves(store, groups, task, metric, slice)
+        labels = [" · ".join(filter(None, (curve.group, curve.label))) for curve in curves]
+        bands = [BandCurve(label, curve) for label, curve in zip(labels, curves, strict=True)]
+        title = f"{task}: {metric}" + (f" [{slice}]" if slice else "")
+        panels.append(Panel(title, bands, curves[0].unit if curves else ""))
+    return panels
 
 
 def _panel(reports: Reports, task: str, metric: str, slice: str, by: str) -> Panel:
