@@ -35,6 +35,7 @@ def _register() -> None:
     from midflight.cli.groups import groups
     from midflight.cli.plot import plot
     from midflight.cli.runs import runs
+    from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
     from midflight.cli.show import show
     from midflight.cli.trend import trend
@@ -48,6 +49,7 @@ def _register() -> None:
         "plot": plot,
         "trend": trend,
         "groups": groups,
+        "scaling": scaling,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

@@ -94,26 +94,55 @@ def draw(panels: Sequence[Panel], out: str | Path, x: XAxis = "step", title: str
         ConfigError: If the format is unknown or there is nothing to draw.
         MissingExtraError: If matplotlib is not installed.
     """
-    out = Path(out)
-    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError("--out", got=str(out), allowed="a file that ends in .png, .svg or .pdf")
+    out = checked_out(out)
     if not any(panel.curves for panel in panels):
         raise ConfigError("nothing to plot")
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_extra("plotting", "plot", error) from None
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width = 8.6 if any(map(_is_crowded, panels)) else 5.6
-    figure = Figure(figsize=(width * columns, 3.9 * rows + 0.4), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(width * columns, 3.9 * rows + 0.4)
     looks = _looks([(curve.group or curve.label, curve.label) for panel in panels for curve in panel.curves])
     for index, panel in enumerate(panels):
         _draw_panel(figure.add_subplot(rows, columns, index + 1), panel, looks, x)
     if title:
         figure.suptitle(plain(title, 200), fontsize=12)
+    save(figure, out)
+
+
+def checked_out(out: str | Path) -> Path:
+    """A file that a picture can be written to.
+
+    Raises:
+        ConfigError: If its format is unknown.
+    """
+    out = Path(out)
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError("--out", got=str(out), allowed="a file that ends in .png, .svg or .pdf")
+    return out
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, in inches, that opens no window.
+
+    Raises:
+        MissingExtraError: If matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing_extra("plotting", "plot", error) from None
+    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Any, out: Path) -> None:
+    """Writes a figure to its file.
+
+    Raises:
+        ConfigError: If it cannot be written.
+    """
     try:
         figure.savefig(out)
     except OSError as error:
@@ -143,18 +172,24 @@ def _draw_panel(axes: Any, panel: Panel, looks: dict[str, dict[str, Any]], x: XA
             _draw_band(axes, curve, looks[curve.label])
         else:
             _draw_series(axes, curve, looks[curve.label])
-    axes.set_title(plain(panel.title, 90), fontsize=10, loc="left")
-    axes.set_xlabel(x if any(isinstance(curve, EvaluationCurve) for curve in panel.curves) else "step", fontsize=9)
-    axes.set_ylabel(plain(panel.unit), fontsize=9)
-    axes.grid(alpha=0.25, linewidth=0.6)
-    axes.tick_params(labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    counted = x if any(isinstance(curve, EvaluationCurve) for curve in panel.curves) else "step"
+    dress(axes, panel.title, counted, panel.unit)
     if axes.get_legend_handles_labels()[0]:
         outside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "fontsize": 7} if _is_crowded(panel) else {}
         axes.legend(**{"fontsize": 8, "frameon": False, **outside})
     note = _note(panel)
     if note:  # under the axis, where it covers nothing
         axes.annotate(note, (0, 0), (0, -36), "axes fraction", "offset points", fontsize=7, color="#555555", va="top")
+
+
+def dress(axes: Any, title: str, x: str, y: str) -> None:
+    """Title, labels and grid as all of our pictures have them."""
+    axes.set_title(plain(title, 90), fontsize=10, loc="left")
+    axes.set_xlabel(plain(x), fontsize=9)
+    axes.set_ylabel(plain(y), fontsize=9)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def plain(text: str, limit: int = 60) -> str:
@@ -225,11 +260,10 @@ def _draw_marks(axes: Any, marks: Sequence[Mark], label: str, look: dict[str, An
         label=plain(label),
         **look,
     )
-    banded = [m for m in marks if m.low is not None and m.high is not None]
-    axes.fill_between(
-        [m.at for m in banded],
-        [m.low for m in banded],
-        [m.high for m in banded],
+    axes.fill_between(  # a point without an interval leaves a gap in the band
+        [m.at for m in marks],
+        [math.nan if m.low is None else m.low for m in marks],
+        [math.nan if m.high is None else m.high for m in marks],
         color=look["color"],
         alpha=0.15,
         linewidth=0,
