@@ -150,12 +150,16 @@ def _match(pattern: str, run: RunInfo, by: str) -> tuple[str, str | None] | None
 
 def _glob(pattern: str) -> str:
     """A glob as a regular expression that keeps what each wildcard stands for."""
-    known = {"*": "(.*)", "?": "(.)"}
     parts = re.split(r"(\*|\?|\[[^\]]+\])", pattern)  # every second one is a wildcard
-    return "".join(
-        known.get(part) or f"({part.replace(chr(92), chr(92) * 2).replace('[!', '[^')})" if i % 2 else re.escape(part)
-        for i, part in enumerate(parts)
-    )
+    return "".join(_wildcard(part) if i % 2 else re.escape(part) for i, part in enumerate(parts))
+
+
+def _wildcard(part: str) -> str:
+    if part in "*?":
+        return {"*": "(.*)", "?": "(.)"}[part]
+    negated = part.startswith("[!") and len(part) > 3
+    letters = re.escape(part[1 + negated : -1]).replace(r"\-", "-")  # ranges stay ranges
+    return f"([{'^' * negated}{letters}])"
 
 
 def _check_disjoint(groups: Mapping[str, Sequence[Member]]) -> None:

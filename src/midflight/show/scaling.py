@@ -22,9 +22,7 @@ _CURVE_POINTS = 100
 
 def scaling_tables(scaling: Scaling, predictions: Sequence[Prediction]) -> list[RenderableType]:
     """The runs, the law, and what it says of other counts."""
-    table = new_table(
-        f"time {scaling.work}", "run", scaling.unit, "time", "work/s", "speed-up", "efficiency", "note"
-    )
+    table = new_table(f"time {scaling.work}", "run", scaling.unit, "time", "work/s", "speed-up", "efficiency", "note")
     for timing in scaling.timings:
         table.add_row(
             cell(timing.run, 60),
@@ -82,6 +80,8 @@ def draw_scaling(scaling: Scaling, predictions: Sequence[Prediction], out: str |
     if not known:
         raise ConfigError("nothing to plot: no run has done the work")
     figure = new_figure(11.2, 4.3)
+    from matplotlib.ticker import LogLocator
+
     times, speeds = figure.subplots(1, 2)
     counts = [timing.count for timing in known]
     _measured(times, counts, [timing.seconds for timing in known])
@@ -97,6 +97,8 @@ def draw_scaling(scaling: Scaling, predictions: Sequence[Prediction], out: str |
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks(ticks, [number(tick) for tick in ticks])
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(lambda value, _: number(value))
         axes.minorticks_off()
         axes.legend(fontsize=8, frameon=False)
     if scaling.law is not None:
