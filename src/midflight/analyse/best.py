@@ -106,7 +106,8 @@ def _optimism(steps: list[int], scores: ItemScores, sign: float, at: int, seed: 
     count = len(sizes)
     gained, wins = [], 0
     for _ in range(RESAMPLES // _CHUNK):
-        times = random.multinomial(count, np.full(count, 1 / count), size=_CHUNK)
+        rows = random.integers(0, count, (_CHUNK, count)) + count * np.arange(_CHUNK)[:, None]
+        times = np.bincount(rows.ravel(), minlength=_CHUNK * count).reshape(_CHUNK, count).astype(np.float64)
         drawn = (times @ sums.T) / (times @ sizes)[:, None]
         wins += int((drawn.argmax(axis=1) == at).sum())
         moved = drawn - means + world
