@@ -66,6 +66,10 @@ class TestSlope:
         assert (found.ci_low, found.ci_high) == pytest.approx(tuple(fit.conf_int()[1]))
         assert found.method == ("least squares" if stderr is None else "least squares, weighted by stderr")
 
+    def test_errors_that_leave_one_point_only_do_not_weigh(self):
+        found = slope_of(curve_from([0.1, 0.2, 0.4], [1e-200, 1.0, 1.0]), None)
+        assert (found.value, found.method) == (pytest.approx(1.5), "least squares")
+
     def test_with_item_scores_is_the_mean_of_their_slopes_clustered(self):
         """Checkpoints on a line leave no scatter: the error is that of statsmodels' clustered mean of item slopes."""
         import statsmodels.api as sm
@@ -117,6 +121,18 @@ class TestSlope:
         assert (flat.value, flat.stderr, flat.ci_low, flat.improving) == (0.0, None, None, "cannot tell")
         assert flat.method.endswith("no variation")
         assert slope_of(curve_from([0.1, 0.2]), None) is None
+
+    @pytest.mark.parametrize("scale", [1e-160, 1e200, 1e300])
+    def test_values_of_any_size(self, scale):
+        """The perplexity of a diverged model is such a number."""
+        table = np.random.default_rng(0).normal(size=(5, 20))
+        (one, best), (other, other_best) = (
+            (slope_of(*drawn), best_of(*drawn)) for drawn in (curve_and_scores(table), curve_and_scores(scale * table))
+        )
+        assert other.ci_low / scale == pytest.approx(one.ci_low)
+        assert other_best.optimism / scale == pytest.approx(best.optimism)
+        plain = slope_of(curve_and_scores(scale * table)[0], None)
+        assert plain.stderr / scale == pytest.approx(slope_of(curve_and_scores(table)[0], None).stderr)
 
     def test_does_not_depend_on_the_order_of_items(self):
         table, clusters = World([0, 0.2, 0.3]).draw(50), [str(i % 7) for i in range(50)]

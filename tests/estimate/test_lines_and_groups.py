@@ -41,11 +41,11 @@ class TestLine:
         assert line.at(0) == pytest.approx(fit.params[0], rel=1e-6, abs=1e-6)
         assert line.slope_stderr == pytest.approx(fit.bse[1], rel=1e-5, abs=1e-6)
         variance = np.array([1, 60]) @ fit.cov_params() @ np.array([1, 60])
-        assert line.variance_at(60) == pytest.approx(variance, rel=1e-5, abs=1e-6)
+        assert line.stderr_at(60) == pytest.approx(np.sqrt(variance), rel=1e-5, abs=1e-6)
 
     def test_two_points_have_no_error(self):
         line = fit_line([0, 10], [1.0, 2.0])
-        assert (line.slope, line.df, line.slope_stderr, line.variance_at(3)) == (0.1, 0, None, None)
+        assert (line.slope, line.df, line.slope_stderr, line.stderr_at(3)) == (0.1, 0, None, None)
 
     @given(st.permutations(range(8)))
     def test_does_not_depend_on_the_order(self, order):

@@ -99,8 +99,9 @@ def best_of(curve: Curve, scores: ItemScores | None, *, seed: int = 0) -> Best |
 
 def _optimism(steps: list[int], scores: ItemScores, sign: float, at: int, seed: int) -> tuple[float, float]:
     """What picking the largest adds on average, and in how many resamples checkpoint `at` is the largest."""
-    sums, sizes = scores.cluster_sums(sign * scores.values)
-    means = sign * np.array(scores.means)
+    scale = sign * (float(np.abs(scores.values).max()) or 1.0)  # squares of huge values do not fit into a float
+    sums, sizes = scores.cluster_sums(scores.values / scale)
+    means = np.array(scores.means) / scale
     world = _shrunken(steps, means, _covariance(sums, sizes, means))
     random = np.random.default_rng(seed)
     count = len(sizes)
@@ -112,7 +113,7 @@ def _optimism(steps: list[int], scores: ItemScores, sign: float, at: int, seed: 
         wins += int((drawn.argmax(axis=1) == at).sum())
         moved = drawn - means + world
         gained += (moved.max(axis=1) - world[moved.argmax(axis=1)]).tolist()
-    return math.fsum(gained) / len(gained), wins / len(gained)
+    return abs(scale) * math.fsum(gained) / len(gained), wins / len(gained)
 
 
 def _covariance(sums: Floats, sizes: Floats, means: Floats) -> Floats:

@@ -56,7 +56,7 @@ def item_scores(store: Store, curve: Curve) -> ItemScores | None:
     """Scores of the items that are scored at every checkpoint of a curve.
 
     None where the value is not made of them: set metrics, unknown metrics of the user's that are no plain mean, runs
-    without item scores, or fewer than two items that all checkpoints have.
+    without item scores, or fewer than two clusters of items that all checkpoints have.
     """
     if not curve.reports:
         return None
@@ -69,10 +69,10 @@ def item_scores(store: Store, curve: Curve) -> ItemScores | None:
             return None
         rows.append(row)
     common = sorted(set.intersection(*map(set, rows)))
-    if len(common) < 2:
-        return None
     known = [items[item].cluster if item in items else None for item in common]
     clusters = [cluster if cluster is not None else f"\0{id}" for cluster, id in zip(known, common, strict=True)]
+    if len(set(clusters)) < 2:
+        return None
     return ItemScores(
         values=np.array([[row[item] for item in common] for row in rows]),
         clusters=clusters if any(cluster is not None for cluster in known) else None,
@@ -109,7 +109,8 @@ def _contributions(key: str, scores: Sequence[Score], value: float) -> dict[str,
     if not _is_equal(metric.transform(ratio), value):
         return None
     factor = metric.slope(ratio) * len(tops) / bottom
-    return {s.item_id: value + factor * (x - ratio * s.weight) for s, x in zip(scores, tops, strict=True)}
+    found = {s.item_id: value + factor * (x - ratio * s.weight) for s, x in zip(scores, tops, strict=True)}
+    return found if all(map(math.isfinite, found.values())) else None
 
 
 def _is_equal(one: float, other: float) -> bool:

@@ -20,6 +20,9 @@ Answer: TypeAlias = Literal["yes", "no", "cannot tell"]
 PER = 1000
 """Steps that a slope is given for."""
 
+_ROUNDING = 1e-12
+"""Error of a rise over the checkpoints, relative to the values, that is no variation but the rounding of floats."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slope:
@@ -73,15 +76,16 @@ def slope_of(curve: Curve, scores: ItemScores | None, *, level: float = 0.95, mi
     if len(steps) < 3:
         return None
     if scores is not None:
-        value, variance, df, method = _paired(steps, scores)
+        value, stderr, df, method = _paired(steps, scores)
     else:
         line, method = _weighted(curve)
-        value, variance, df = line.slope, (line.slope_stderr or 0.0) ** 2, float(line.df)
-    stderr = PER * math.sqrt(variance)
-    ends = t_interval(PER * value, stderr, df, level) if stderr > 1e-12 * max(map(abs, curve.values)) else (None, None)
+        value, stderr, df = line.slope, line.slope_stderr or 0.0, float(line.df)
+    ends: tuple[float | None, float | None] = (None, None)
+    if stderr * (steps[-1] - steps[0]) > _ROUNDING * max(map(abs, curve.values)):
+        ends = t_interval(PER * value, PER * stderr, df, level)
     return Slope(
         value=PER * value,
-        stderr=None if ends[0] is None else stderr,
+        stderr=None if ends[0] is None else PER * stderr,
         ci_low=ends[0],
         ci_high=ends[1],
         level=level,
@@ -108,34 +112,40 @@ def _answer(ends: tuple[float | None, float | None], higher_is_better: bool | No
 def _weighted(curve: Curve) -> tuple[Line, str]:
     """The line through the values, weighted by their errors where each has one."""
     errors = [estimate.stderr or 0.0 for estimate in curve.estimates]
-    weights = [error**-2 for error in errors] if all(errors) else None
-    line = fit_line(curve.steps, curve.values, weights)
+    if all(errors):
+        line = fit_line(curve.steps, curve.values, [(min(errors) / error) ** 2 for error in errors])
+        if line is not None:
+            return line, "least squares, weighted by stderr"
+    line = fit_line(curve.steps, curve.values)
     assert line is not None  # steps differ, and there are three
-    return line, "least squares, weighted by stderr" if weights else "least squares"
+    return line, "least squares"
 
 
 def _paired(steps: list[int], scores: ItemScores) -> tuple[float, float, float, str]:
-    """Slope, its variance, degrees of freedom and method, from item scores."""
+    """Slope, its standard error, degrees of freedom and method, from item scores."""
     n = len(steps)
     x = np.array(steps, dtype=np.float64) - math.fsum(steps) / n
     pull = x / math.fsum(x * x)  # what a unit at each checkpoint adds to the slope
-    slopes = (pull @ scores.values).tolist()
-    of_items = mean_interval(slopes, scores.clusters)
-    line = fit_line(steps, scores.means)
+    scale = float(np.abs(scores.values).max()) or 1.0  # squares of huge values do not fit into a float
+    values = scores.values / scale
+    of_items = mean_interval((pull @ values).tolist(), scores.clusters)
+    line = fit_line(steps, [mean / scale for mean in scores.means])
     assert line is not None  # steps differ, and there are three
     items = (of_items.stderr or 0.0) ** 2
-    beyond = max(0.0, (line.slope_stderr or 0.0) ** 2 - _of_both(x, pull, scores))
+    beyond = max(0.0, (line.slope_stderr or 0.0) ** 2 - _of_both(x, pull, values, scores))
     variance = items + beyond
     df = 1.0
     if variance > 0:
-        df = variance**2 / (items**2 / max(1, of_items.clusters - 1) + beyond**2 / line.df)
-    return of_items.value, variance, df, "item slopes and scatter of checkpoints, Satterthwaite's t"
+        share = items / variance
+        df = 1 / (share**2 / max(1, of_items.clusters - 1) + (1 - share) ** 2 / line.df)
+    method = "item slopes and scatter of checkpoints, Satterthwaite's t"
+    return scale * of_items.value, scale * math.sqrt(variance), df, method
 
 
-def _of_both(x: Floats, pull: Floats, scores: ItemScores) -> float:
+def _of_both(x: Floats, pull: Floats, values: Floats, scores: ItemScores) -> float:
     """The part of the checkpoints' scatter that items explain: what is left of each item at each checkpoint."""
     n = len(x)
-    centred = scores.values - scores.values.mean(axis=0)
+    centred = values - values.mean(axis=0)
     left = centred - np.outer(x, pull @ centred)  # each item's own level and slope taken away
     left -= left.mean(axis=1, keepdims=True)  # and what all items have in common at a checkpoint
     sums, _ = scores.cluster_sums(left)

@@ -9,6 +9,9 @@ from typing import Literal
 
 from midflight.estimate.line import fit_line
 
+_ROUNDING = 1e-14
+"""Scatter relative to the values that is no noise but the rounding of floats."""
+
 
 @dataclass(frozen=True, slots=True)
 class Noise:
@@ -55,15 +58,14 @@ def noise_of(steps: Sequence[int], values: Sequence[float]) -> Noise | None:
     0.0632
     """
     line = fit_line(steps, values)
-    if line is None or line.variance is None:
+    if line is None or line.scatter is None:
         return None
-    found = math.sqrt(line.variance)
-    return Noise(found if found > 1e-14 * max(map(abs, values)) else 0.0, len(values))
+    return Noise(line.scatter if line.scatter > _ROUNDING * max(map(abs, values)) else 0.0, len(values))
 
 
 def pooled(noises: Sequence[Noise]) -> float:
     """The noise of several runs: √(Σ df·σ² ÷ Σ df), at least one of them."""
-    return math.sqrt(math.fsum((n.n - 2) * n.value**2 for n in noises) / sum(n.n - 2 for n in noises))
+    return math.hypot(*(math.sqrt(n.n - 2) * n.value for n in noises)) / math.sqrt(sum(n.n - 2 for n in noises))
 
 
 def signal_to_noise(

@@ -63,9 +63,9 @@ class Amdahl:
         """The time of a new run with so many workers."""
         seconds = self.line.at(1 / count)
         ends: tuple[float | None, float | None] = (None, None)
-        variance = self.line.variance_at(1 / count)
-        if variance is not None and self.line.variance:
-            spread = math.sqrt(variance + self.line.variance * seconds**2)
+        stderr = self.line.stderr_at(1 / count)
+        if stderr is not None and self.line.scatter:
+            spread = math.hypot(stderr, self.line.scatter * seconds)
             low, high = t_interval(seconds, spread, self.line.df, self.level)
             ends = (max(0.0, low), high)
         outside = not self.counts[0] <= count <= self.counts[1]
@@ -106,7 +106,7 @@ def fit_amdahl(counts: Sequence[int], seconds: Sequence[float], level: float = 0
         ci_high=None if high is None else min(1.0, max(0.0, high)),
         level=level,
         seconds_alone=line.at(1),
-        scatter=None if line.variance is None else math.sqrt(line.variance),
+        scatter=line.scatter,
         n=len(counts),
         counts=(min(counts), max(counts)),
         note=note,
@@ -116,11 +116,11 @@ def fit_amdahl(counts: Sequence[int], seconds: Sequence[float], level: float = 0
 
 def _interval(line: Line, level: float) -> tuple[float, float] | tuple[None, None]:
     """Interval of a ÷ (a + b) by the delta method, a = the height at 0 and b = the slope."""
-    if not line.variance:
+    if not line.scatter:
         return None, None
     a, b = line.at(0), line.slope
-    of_b = line.variance / line.spread
-    of_a = line.variance / line.weight + line.centre**2 * of_b
+    of_b = line.scatter**2 / line.spread
+    of_a = line.scatter**2 / line.weight + line.centre**2 * of_b
     both = -line.centre * of_b
     variance = (b * b * of_a + a * a * of_b - 2 * a * b * both) / (a + b) ** 4
     return t_interval(a / (a + b), math.sqrt(max(0.0, variance)), line.df, level)
@@ -133,7 +133,7 @@ def _through_origin(counts: Sequence[int], seconds: Sequence[float]) -> Line:
     slope = math.fsum(a * b * time for a, b, time in zip(w, x, seconds, strict=True)) / spread
     rest = math.fsum(a * (time - slope * b) ** 2 for a, b, time in zip(w, x, seconds, strict=True))
     df = len(x) - 1
-    return Line(slope, 0.0, 0.0, spread, math.inf, df, rest / df)
+    return Line(slope, 0.0, 0.0, spread, math.inf, df, math.sqrt(rest / df))
 
 
 def _level(seconds: Sequence[float]) -> Line:
@@ -142,4 +142,4 @@ def _level(seconds: Sequence[float]) -> Line:
     height = math.fsum(a * time for a, time in zip(w, seconds, strict=True)) / math.fsum(w)
     rest = math.fsum(a * (time - height) ** 2 for a, time in zip(w, seconds, strict=True))
     df = len(seconds) - 1
-    return Line(0.0, height, 0.0, math.inf, math.fsum(w), df, rest / df)
+    return Line(0.0, height, 0.0, math.inf, math.fsum(w), df, math.sqrt(rest / df))

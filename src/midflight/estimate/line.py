@@ -18,7 +18,7 @@ class Line:
         spread: Σ w·(x − centre)².
         weight: Σ w.
         df: Points that the fit leaves over: n − 2.
-        variance: Σ w·r² ÷ df, the variance of a point of weight 1 around the line; None if `df` is 0.
+        scatter: √(Σ w·r² ÷ df), the standard deviation of a point of weight 1 around the line; None if `df` is 0.
     """
 
     slope: float
@@ -27,26 +27,28 @@ class Line:
     spread: float
     weight: float
     df: int
-    variance: float | None
+    scatter: float | None
 
     def at(self, x: float) -> float:
         """Height of the line at x."""
         return self.height + self.slope * (x - self.centre)
 
-    def variance_at(self, x: float) -> float | None:
-        """Variance of that height."""
-        return (
-            None if self.variance is None else self.variance * (1 / self.weight + (x - self.centre) ** 2 / self.spread)
-        )
+    def stderr_at(self, x: float) -> float | None:
+        """Standard error of that height."""
+        if self.scatter is None:
+            return None
+        return self.scatter * math.sqrt(1 / self.weight + (x - self.centre) ** 2 / self.spread)
 
     @property
     def slope_stderr(self) -> float | None:
         """Standard error of the slope."""
-        return None if self.variance is None else math.sqrt(self.variance / self.spread)
+        return None if self.scatter is None else self.scatter / math.sqrt(self.spread)
 
 
 def fit_line(x: Sequence[float], y: Sequence[float], weights: Sequence[float] | None = None) -> Line | None:
-    """The line with the least Σ w·(y − ŷ)² (Draper & Smith 1998, chapters 1 and 9); None with fewer than two x.
+    """The line with the least Σ w·(y − ŷ)² (Draper & Smith 1998, chapters 1 and 9).
+
+    None with fewer than two different x that have a weight.
 
     Args:
         x: Where, finite.
@@ -60,12 +62,17 @@ def fit_line(x: Sequence[float], y: Sequence[float], weights: Sequence[float] | 
     if len(set(x)) < 2:
         return None
     w = [1.0] * len(x) if weights is None else weights
+    scale = max(map(abs, y)) or 1.0  # squares of values such as a diverged perplexity do not fit into a float
     total = math.fsum(w)
     centre = math.fsum(a * b for a, b in zip(w, x, strict=True)) / total
-    height = math.fsum(a * b for a, b in zip(w, y, strict=True)) / total
+    height = math.fsum(a * (b / scale) for a, b in zip(w, y, strict=True)) / total
     offsets = [value - centre for value in x]
     spread = math.fsum(a * d * d for a, d in zip(w, offsets, strict=True))
-    slope = math.fsum(a * d * (b - height) for a, d, b in zip(w, offsets, y, strict=True)) / spread
-    rest = math.fsum(a * (b - height - slope * d) ** 2 for a, d, b in zip(w, offsets, y, strict=True))
+    rises = [b / scale - height for b in y]
+    if spread == 0:
+        return None
+    slope = math.fsum(a * d * rise for a, d, rise in zip(w, offsets, rises, strict=True)) / spread
+    rest = math.fsum(a * (rise - slope * d) ** 2 for a, d, rise in zip(w, offsets, rises, strict=True))
     df = len(x) - 2
-    return Line(slope, height, centre, spread, total, df, rest / df if df else None)
+    scatter = math.sqrt(rest / df) * scale if df else None
+    return Line(slope * scale, height * scale, centre, spread, total, df, scatter)

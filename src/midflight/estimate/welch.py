@@ -52,11 +52,11 @@ def welch_difference(first: Sequence[float], second: Sequence[float], level: flo
     value, n = b.value - a.value, (len(first), len(second))
     if a.stderr is None or b.stderr is None:
         return Difference(value, None, None, None, level, None, None, n, "no error: a group has one run")
-    variance = a.stderr**2 + b.stderr**2
-    if variance == 0:
+    stderr = math.hypot(a.stderr, b.stderr)
+    if stderr == 0:
         return Difference(value, 0.0, None, None, level, None, None, n, "Welch's t, no variation")
-    df = variance**2 / (a.stderr**4 / (n[0] - 1) + b.stderr**4 / (n[1] - 1))
-    return _with_interval(value, math.sqrt(variance), df, n, level, "Welch's t")
+    df = 1 / ((a.stderr / stderr) ** 4 / (n[0] - 1) + (b.stderr / stderr) ** 4 / (n[1] - 1))
+    return _with_interval(value, stderr, df, n, level, "Welch's t")
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float], level: float = 0.95) -> Difference:

@@ -44,7 +44,7 @@ def interval(value: float | None, low: float | None, high: float | None) -> str:
     """A value between the ends of its interval, as far as it has them.
 
     >>> interval(0.0123456, -0.0021, 0.0267), interval(0.5, None, None), interval(None, None, None)
-    ('0.0123 [-0.0021, 0.0267]', '0.5', '–')
+    ('0.012 [-0.002, 0.027]', '0.5', '–')
     """
     if value is None:
         return "–"

@@ -21,7 +21,7 @@ _STYLES = {"yes": "green", "no": "red", "cannot tell": "yellow"}
 def trends_table(trends: Sequence[Trend]) -> Group:
     """A row for each trend: newest value, whether it still improves, noise, signal, the best checkpoint."""
     table = new_table(
-        "trends",
+        f"trends [{trends[0].newest.level:.0%}]",
         *("run", "task", "metric", "step", "value", "last", f"still improving? (in {PER:,} steps)"),
         *("noise", "signal÷noise", "best step", "its value", "measured"),
     )
