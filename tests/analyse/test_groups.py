@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import pytest
+import scripted
 from scipy import stats
 
 from midflight.analyse.group_difference import aggregates_of, differences_of
 from midflight.analyse.groups import group_curves, groups_of
 from midflight.errors import ConfigError, UnknownKeyError
 from midflight.run import Run
+
+
+@pytest.fixture
+def train(store):
+    return partial(scripted.train, store)
 
 
 def right(count: int, n: int = 10) -> list[int]:

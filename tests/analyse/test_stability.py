@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+import scripted
 
 from midflight.analyse.best import best_of
 from midflight.analyse.curves import Curve, curves_of
@@ -13,6 +16,11 @@ from midflight.analyse.stability import Noise, noise_of, pooled, signal_to_noise
 from midflight.analyse.trend import trends_of
 from midflight.errors import ConfigError, UnknownKeyError
 from midflight.records import Cost, Estimate, EvalReport, Progress
+
+
+@pytest.fixture
+def train(store):
+    return partial(scripted.train, store)
 
 
 def curve_from(values, stderr=None, steps=None, higher_is_better=True) -> Curve:
