@@ -34,10 +34,13 @@ def _register() -> None:
     from midflight.cli.demo import demo
     from midflight.cli.eval import evaluate
     from midflight.cli.flips import flips
+    from midflight.cli.groups import groups
     from midflight.cli.plot import plot
     from midflight.cli.runs import runs
+    from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
     from midflight.cli.show import show
+    from midflight.cli.trend import trend
     from midflight.cli.watch import watch
 
     commands: dict[str, Any] = {
@@ -48,6 +51,9 @@ def _register() -> None:
         "plot": plot,
         "compare": compare,
         "flips": flips,
+        "trend": trend,
+        "groups": groups,
+        "scaling": scaling,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

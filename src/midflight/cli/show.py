@@ -75,7 +75,7 @@ def _chosen(reports: Sequence[EvalReport], task: str | None, step: int | None) -
 
 def _last_of_each(reports: Sequence[EvalReport]) -> list[EvalReport]:
     """The last evaluation of each task and each of its variants."""
-    from midflight.show.variants import newest_of_each
+    from midflight.analyse.variants import newest_of_each
 
     return [report for report, _ in newest_of_each(reports)]
 
@@ -106,8 +106,8 @@ def _show_run(store: Store, view: RunView, out: Console, whole: bool) -> None:
 
 
 def _show_slices(reports: Sequence[EvalReport], out: Console) -> None:
+    from midflight.analyse.variants import row_labels
     from midflight.show.tables import slices_table
-    from midflight.show.variants import row_labels
 
     for report in reports:
         label = row_labels([one for one in reports if one.task == report.task])[report.id]
@@ -118,8 +118,8 @@ def _show_slices(reports: Sequence[EvalReport], out: Console) -> None:
 
 def _show_items(store: Store, reports: Sequence[EvalReport], failed: bool, full: bool, out: Console | None) -> None:
     """On the screen, or as JSON if there is none."""
+    from midflight.analyse.variants import row_labels
     from midflight.show.items import print_items, results_of
-    from midflight.show.variants import row_labels
 
     found = []
     for report in reports:

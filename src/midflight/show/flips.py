@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from midflight.analyse.flips import FlipPoint
-from midflight.show.plot import COLOURS, new_figure, plain, save
+from midflight.show.plot import COLOURS, checked_out, dress, new_figure, save
 
 
 def flips_table(points: Sequence[FlipPoint], title: str) -> Table:
@@ -30,22 +30,18 @@ def draw_flips(points: Sequence[FlipPoint], out: str | Path, title: str) -> None
         ConfigError: If the format is unknown, or the file cannot be written.
         MissingExtraError: If matplotlib is not installed.
     """
-    figure = new_figure(out, 6.4, 4.8)
+    out = checked_out(out)
+    figure = new_figure(6.4, 4.8)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     steps = [point.step for point in points]
     above.plot(steps, [point.ever for point in points], "--", color=COLOURS[6], linewidth=1.2, label="ever solved")
     above.plot(steps, [point.solved for point in points], "o-", color=COLOURS[0], markersize=3.5, label="solved now")
-    above.set_ylabel(f"items of {points[0].n}", fontsize=9)
     width = 0.6 * min((b - a for a, b in pairwise(steps)), default=1)
     below.bar(steps, [point.learned for point in points], width, color=COLOURS[2], label="learned")
     below.bar(steps, [-point.forgotten for point in points], width, color=COLOURS[1], label="forgotten")
     below.axhline(0, color="#555555", linewidth=0.6)
-    below.set_xlabel("step", fontsize=9)
-    below.set_ylabel("since the checkpoint before", fontsize=8)
+    dress(above, title, "", f"items of {points[0].n}")
+    dress(below, "", "step", "since the one before")
     for axes in (above, below):
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.tick_params(labelsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
         axes.legend(fontsize=8, frameon=False)
-    above.set_title(plain(title, 90), fontsize=10, loc="left")
     save(figure, out)

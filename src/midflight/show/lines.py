@@ -37,7 +37,15 @@ def with_interval(estimate: Estimate) -> str:
     >>> with_interval(Estimate("acc", "", 0.51234, 0.01, 0.4917, 0.5329, 0.95, 100, 100, "wilson", {"ok": 100}))
     '0.512 [0.492, 0.533]'
     """
-    value, low, high = estimate.value, estimate.ci_low, estimate.ci_high
+    return interval(estimate.value, estimate.ci_low, estimate.ci_high)
+
+
+def interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A value between the ends of its interval, as far as it has them.
+
+    >>> interval(0.0123456, -0.0021, 0.0267), interval(0.5, None, None), interval(None, None, None)
+    ('0.012 [-0.002, 0.027]', '0.5', '–')
+    """
     if value is None:
         return "–"
     if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
