@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from midflight.errors import ConfigError, StoreError
 from midflight.records import Cost, Estimate, EvalReport, Item, Output, Progress, Score
 from midflight.store import open_store
-from midflight.store._points import CHUNK, Sketch, decode_block, decode_chunk, encode_block, encode_chunks
+from midflight.store._points import CHUNK, Sketch, decode_blocks, decode_chunk, encode_block, encode_chunks
 from midflight.store.base import Block
 
 ANY = st.floats(allow_nan=True, allow_infinity=True, width=64)
@@ -39,8 +39,9 @@ class TestEncoding:
         for found, wanted in zip(decode_chunk(chunk.n, chunk.codec, chunk.data), (steps, walls, values), strict=True):
             assert found.tobytes() == wanted.tobytes()
         whole = Block(("a", "b"), steps, walls, np.stack([values, walls]))
-        again = decode_block(("a", "b"), len(steps), encode_block(whole))
-        assert again.values.tobytes() == whole.values.tobytes()
+        again = decode_blocks(2, len(steps), [encode_block(whole)])
+        for found, wanted in zip(again, (steps, walls, whole.values), strict=True):
+            assert found.tobytes() == wanted.tobytes()
 
     def test_regular_steps_cost_nothing_and_short_floats_half(self):
         walls = np.zeros(1000)
@@ -49,18 +50,15 @@ class TestEncoding:
         assert len(regular.data) == 16 + 8000 + 4000
         assert len(irregular.data) == 8000 + 8000 + 8000
 
-    @given(st.lists(ANY, min_size=1, max_size=700), st.integers(1, 40))
-    def test_a_sketch_misses_no_extreme(self, values, buckets):
+    @given(st.lists(ANY, min_size=1, max_size=700))
+    def test_a_sketch_misses_no_extreme(self, values):
         array = np.array(values)
         sketch = Sketch.decode(Sketch.of(np.arange(len(array)), array).encode())
-        merged = Sketch.join([sketch]).merged(buckets)
         finite = array[np.isfinite(array)]
-        assert merged.count.sum() == len(array)
-        assert merged.finite.sum() == len(finite)
-        assert len(merged.steps) <= buckets
+        assert (sketch.count.sum(), sketch.finite.sum()) == (len(array), len(finite))
         if len(finite):
-            assert np.nanmin(merged.low) == finite.min()
-            assert np.nanmax(merged.high) == finite.max()
+            assert np.nanmin(sketch.low) == finite.min()
+            assert np.nanmax(sketch.high) == finite.max()
 
 
 class TestPoints:
@@ -91,10 +89,6 @@ class TestPoints:
             low, high = sorted((data.draw(st.integers(0, step)), data.draw(st.integers(0, step))))
             cut = store.read_points(run, key, low, high)
             assert cut.steps.tolist() == [s for s in steps.tolist() if low <= s <= high]
-            overview = store.read_overview(run, key, 50)
-            assert (overview.num_points, overview.num_non_finite) == (len(steps), int(np.isnan(values).sum()))
-            if np.isfinite(values).any():
-                assert np.nanmax(overview.high) == np.nanmax(values)
         heads = {h.key: h for h in store.heads(run)}
         assert {k: h.num_points for k, h in heads.items()} == {k: sum(len(s) for s, _ in p) for k, p in wanted.items()}
 
@@ -108,16 +102,6 @@ class TestPoints:
         assert chunks[2] <= CHUNK
         assert chunks[1] / 2 + opened[1] == 12_500 - 12_500 % 500
         assert opened[1] < CHUNK
-
-    def test_a_spike_of_one_step_is_in_every_overview(self, store):
-        run, values = new_run(store), np.zeros(200_000)
-        values[123_457] = 10.0
-        store.append_points(run, 1, [block(range(200_000), x=values)])
-        for buckets in (10, 333, 1000):
-            overview = store.read_overview(run, "x", buckets)
-            assert overview.high.max() == 10.0
-            at = np.searchsorted(overview.steps, 123_457, side="right") - 1
-            assert overview.high[at] == 10.0
 
     def test_the_last_value_of_a_step_counts_and_late_steps_are_welcome(self, store):
         run = new_run(store)
@@ -137,7 +121,6 @@ class TestPoints:
     def test_what_is_not_there_is_empty(self, store):
         run = new_run(store)
         assert len(store.read_points(run, "nothing").steps) == 0
-        assert store.read_overview(run, "nothing", 10).num_points == 0
         store.append_points(run, 1, [])
         store.append_points(run, 1, [block([], x=[])])
         assert store.keys(run) == []
@@ -160,7 +143,7 @@ class TestResume:
             store.append_points(run, number, [block(steps, x=[float(number)] * count)])
         found = store.read_points(run, "x")
         assert dict(zip(found.steps.tolist(), found.values.tolist(), strict=True)) == visible
-        assert store.read_overview(run, "x", 100).num_points == len(visible)
+        assert store.read_overviews([run], ["x"], buckets=100).num_points.tolist() == [len(visible)]
         assert store.heads(run)[0].num_points == written  # nothing was deleted
 
     def test_evaluations_are_superseded_with_their_attempt(self, store):

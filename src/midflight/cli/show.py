@@ -99,7 +99,8 @@ def _show_run(store: Store, view: RunView, out: Console, whole: bool) -> None:
         out.print(unfinished_line(evaluation), markup=False)
     if view.heads:
         # the head counts what was written, also what a later attempt superseded
-        counts = {head.key: store.read_overview(info.id, head.key, 1).num_points for head in view.heads}
+        found = store.read_overviews([info.id], [head.key for head in view.heads], buckets=1)
+        counts = {key: int(n) for (_, key), n in zip(found.series, found.num_points, strict=True)}
         out.print(heads_table(view.heads, counts))
     if not (view.reports or view.heads or view.unfinished):
         out.print("nothing was logged or evaluated yet")

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from midflight.analyse.groups import GroupCurve, GroupPoint
 from midflight.errors import ConfigError, missing_extra, shorten
 from midflight.records import Estimate, EvalReport
-from midflight.store import Overview
+from midflight.show.series import Overview
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 STYLES = ("-", "--", ":", "-.")

@@ -6,15 +6,38 @@ picture, however it was flushed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from midflight.store import Overview, Points, Store
-from midflight.store.base import Ints
+from midflight.store import Points, Store
+from midflight.store.base import Floats, Ints
 
 MAX_POINTS = 2000
 """Points that are drawn as they are."""
 BUCKETS = 800
 """Buckets of a longer series: more than a panel has columns of pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A long series in few buckets; a spike of one step is still in its bucket's minimum or maximum.
+
+    Attributes:
+        steps: First step of each bucket (B).
+        low: Smallest finite value (B); NaN if the bucket has none.
+        high: Largest finite value (B).
+        mean: Mean of the finite values (B).
+        num_points: Points in the series.
+        num_non_finite: How many of them are NaN or infinite.
+    """
+
+    steps: Ints
+    low: Floats
+    high: Floats
+    mean: Floats
+    num_points: int
+    num_non_finite: int
 
 
 def read_series(store: Store, run: int, key: str) -> Overview:

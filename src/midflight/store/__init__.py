@@ -11,7 +11,7 @@ from midflight.errors import ConfigError
 from midflight.store.base import (
     EvaluationHandle,
     Head,
-    Overview,
+    Overviews,
     Points,
     RunInfo,
     ScoreColumns,
@@ -22,7 +22,7 @@ from midflight.store.base import (
 __all__ = [
     "EvaluationHandle",
     "Head",
-    "Overview",
+    "Overviews",
     "Points",
     "RunInfo",
     "ScoreColumns",

@@ -125,6 +125,16 @@ class Database:
             raise StoreError(f"{self.path}: it is damaged ({error})", hint=_RESCUE) from error
 
     @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """What is there now: all that is read within belongs together, though others write meanwhile."""
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("COMMIT")
+
+    @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it or nothing."""
         with uninterrupted(), self.reading() as connection:

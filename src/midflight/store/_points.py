@@ -8,7 +8,7 @@ by a *sketch* of every 64 points, so that an overview of a million points reads 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,12 +28,16 @@ def encode_block(block: Block) -> bytes:
     )
 
 
-def decode_block(keys: tuple[str, ...], n: int, data: bytes) -> Block:
-    """The block that `encode_block` wrote."""
-    steps = np.frombuffer(data, "<i8", n)
-    walls = np.frombuffer(data, "<f8", n, offset=8 * n)
-    values = np.frombuffer(data, "<f8", n * len(keys), offset=16 * n).reshape(len(keys), n)
-    return Block(keys, steps, walls, values)
+def decode_blocks(num_keys: int, n: int, blocks: Sequence[bytes]) -> tuple[Ints, Floats, Floats]:
+    """Steps, walls and values of blocks that have the same keys and n rows each, one after the other."""
+    rows = np.frombuffer(b"".join(blocks), "<f8").reshape(len(blocks), 2 + num_keys, n)
+    steps = np.ascontiguousarray(rows[:, 0]).view("<i8").ravel()
+    return steps, rows[:, 1].ravel(), rows[:, 2:].transpose(1, 0, 2).reshape(num_keys, -1)
+
+
+def decode_steps(data: bytes) -> Ints:
+    """Steps of a block, from the beginning of what `encode_block` wrote."""
+    return np.frombuffer(data, "<i8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,13 @@ class Sketch:
         starts = np.arange(0, len(steps), size)
         is_finite = np.isfinite(values)
         known = np.where(is_finite, values, np.nan)
+        with np.errstate(over="ignore"):  # a sum that no float holds is infinite
+            total = np.add.reduceat(np.where(is_finite, values, 0.0), starts)
         return cls(
             steps=np.minimum.reduceat(steps, starts),
             low=np.fmin.reduceat(known, starts),
             high=np.fmax.reduceat(known, starts),
-            total=np.add.reduceat(np.where(is_finite, values, 0.0), starts),
+            total=total,
             finite=np.add.reduceat(is_finite.astype(np.int64), starts),
             count=np.diff(np.append(starts, len(steps))).astype(np.int64),
         )
@@ -152,23 +158,3 @@ class Sketch:
         low, high, total = (np.frombuffer(data, "<f8", b, offset=8 * b * (1 + i)) for i in range(3))
         finite, count = (np.frombuffer(data, "<u4", b, offset=32 * b + 4 * b * i).astype(np.int64) for i in range(2))
         return cls(np.frombuffer(data, "<i8", b), low, high, total, finite, count)
-
-    @classmethod
-    def join(cls, parts: list[Sketch]) -> Sketch:
-        """Several sketches as one, sorted by step."""
-        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__]
-        order = np.argsort(columns[0], kind="stable")
-        return cls(*(column[order] for column in columns))
-
-    def merged(self, buckets: int) -> Sketch:
-        """The same series in at most so many buckets, each of the same number of ours."""
-        size = -(-len(self.steps) // buckets)
-        starts = np.arange(0, len(self.steps), size)
-        return Sketch(
-            self.steps[starts],
-            np.fmin.reduceat(self.low, starts),
-            np.fmax.reduceat(self.high, starts),
-            np.add.reduceat(self.total, starts),
-            np.add.reduceat(self.finite, starts),
-            np.add.reduceat(self.count, starts),
-        )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midflight.store._database import Database
+from midflight.store._series import close_flushes
 from midflight.store.base import RunInfo, RunStatus
 
 _COLUMNS = "id, project, name, status, created, heartbeat, finished, config, tags, environment, git, lost_points"
@@ -126,6 +127,7 @@ class RunTable:
                 "UPDATE run SET status = ?, finished = ?, heartbeat = ?, lost_points = lost_points + ? WHERE id = ?",
                 (status, now, now, lost_points, run),
             )
+            close_flushes(db, run)
 
 
 def attempts_of(db: sqlite3.Connection, run: int) -> list[tuple[int, float]]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sqlite3
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from midflight.store._database import Database
-from midflight.store._points import CHUNK, Sketch, decode_block, decode_chunk, encode_block, encode_chunks
-from midflight.store._runs import attempts_of
-from midflight.store.base import Block, Floats, Head, Ints, Overview, Points
+from midflight.store._pieces import opened_of, pieces_of, series_in
+from midflight.store._points import CHUNK, encode_block, encode_chunks
+from midflight.store.base import Block, Floats, Head, Ints, Points
 
 
 class SeriesTable:
@@ -70,31 +71,12 @@ class SeriesTable:
     def _compact(
         self, db: sqlite3.Connection, run: int, attempt: int, ids: dict[str, int], blocks: Sequence[Block]
     ) -> None:
-        """Open flushes and new blocks become chunks, key by key, in the order in which they were logged."""
-        parts: dict[int, list[tuple[Ints, Floats, Floats]]] = {}
-        for key_ids, block in self._open_blocks(db, run, attempt):
-            for row, key in enumerate(key_ids):
-                parts.setdefault(key, []).append((block.steps, block.walls, block.values[row]))
+        """Open flushes and new blocks become chunks."""
+        parts = open_parts(db, run, attempt)
         for block in blocks:
             for row, name in enumerate(block.keys):
                 parts.setdefault(ids[name], []).append((block.steps, block.walls, block.values[row]))
-        db.execute("DELETE FROM flush WHERE run = ? AND attempt = ?", (run, attempt))
-        for key, series in parts.items():
-            steps, walls, values = (np.concatenate(columns) for columns in zip(*series, strict=True))
-            for chunk in encode_chunks(steps, walls, values):
-                blob = db.execute("INSERT INTO blob (sketch, data) VALUES (?, ?)", (chunk.sketch, chunk.data)).lastrowid
-                row_values = (run, key, attempt, chunk.start, chunk.first, chunk.last, chunk.n, chunk.codec, blob)
-                db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row_values)
-
-    def _open_blocks(self, db: sqlite3.Connection, run: int, attempt: int) -> list[tuple[list[int], Block]]:
-        """Open flushes of an attempt with the numbers of their keys."""
-        found = []
-        for n, keys, data in db.execute(
-            "SELECT n, keys, data FROM flush WHERE run = ? AND attempt = ? ORDER BY id", (run, attempt)
-        ).fetchall():
-            key_ids = np.frombuffer(keys, "<i4").tolist()
-            found.append((key_ids, decode_block(tuple(map(str, key_ids)), n, data)))
-        return found
+        write_chunks(db, run, attempt, parts)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -115,16 +97,8 @@ class SeriesTable:
         """A series, or its steps from `low` to `high` inclusive."""
         low = -(1 << 62) if low is None else low
         high = (1 << 62) if high is None else high
-        with self.database.reading() as db:
-            db.execute("BEGIN")  # one snapshot, though a writer compacts beside us
-            try:
-                parts = self._parts(db, run, key, low, high)
-            finally:
-                db.execute("COMMIT")
-        kept = []
-        for steps, walls, values, limit in parts:
-            keep = (steps < limit) & (steps >= low) & (steps <= high)
-            kept.append((steps[keep], walls[keep], values[keep]))
+        with self.database.snapshot() as db:  # though a writer compacts beside us
+            kept = list(self._parts(db, run, key, low, high))
         if not kept:
             return Points(np.empty(0, np.int64), np.empty(0), np.empty(0))
         steps, walls, values = (np.concatenate(columns) for columns in zip(*kept, strict=True))
@@ -135,84 +109,47 @@ class SeriesTable:
 
     def _parts(
         self, db: sqlite3.Connection, run: int, key: str, low: int, high: int
-    ) -> list[tuple[Ints, Floats, Floats, float]]:
-        """Stored pieces of a series as they were written, each with the step from which it is superseded."""
-        found: list[tuple[Ints, Floats, Floats, float]] = []
-        key_id = self._find_key(db, key)
-        for attempt, limit, opened in self._attempts(db, run, key_id) if key_id is not None else ():
-            for n, codec, data in db.execute(
-                "SELECT n, codec, data FROM chunk JOIN blob ON blob.id = chunk.blob WHERE run = ? AND key = ?"
-                " AND attempt = ? AND last >= ? AND first <= ? AND first < ? ORDER BY blob",
-                (run, key_id, attempt, low, high, limit),
-            ):
-                found.append((*decode_chunk(n, codec, data), limit))
-            found += [(block.steps, block.walls, block.values[row], limit) for block, row in opened]
-        return found
-
-    def _attempts(self, db: sqlite3.Connection, run: int, key: int) -> list[tuple[int, float, list[tuple[Block, int]]]]:
-        """Attempts at a run, the oldest first: number, step from which on a series is superseded, its open blocks.
-
-        A later attempt supersedes from where it says it began, or from the step of the series that it wrote first:
-        points that it adds late, further back, replace single points only.
-        """
-        found = []
-        limit = float("inf")
-        for attempt, told in attempts_of(db, run):
-            opened = [
-                (block, key_ids.index(key)) for key_ids, block in self._open_blocks(db, run, attempt) if key in key_ids
-            ]
-            found.append((attempt, limit, opened))
-            row = db.execute(
-                "SELECT start FROM chunk WHERE run = ? AND key = ? AND attempt = ? ORDER BY blob LIMIT 1",
-                (run, key, attempt),
-            ).fetchone()
-            starts = [row[0]] if row else [int(block.steps[0]) for block, _ in opened[:1]]
-            limit = min(limit, told, *starts)
-        return found[::-1]
-
-    def _find_key(self, db: sqlite3.Connection, key: str) -> int | None:
+    ) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """Pieces of a series in the order in which they were written, without what is out of range or superseded."""
         row = db.execute("SELECT id FROM key WHERE name = ?", (key,)).fetchone()
-        return None if row is None else int(row[0])
-
-    def read_overview(self, run: int, key: str, buckets: int) -> Overview:
-        """A series in at most so many buckets, from the sketches; what is open or half superseded is read whole."""
-        sketches: list[Sketch] = []
-        with self.database.reading() as db:
-            db.execute("BEGIN")
-            try:
-                key_id = self._find_key(db, key)
-                for attempt, limit, opened in self._attempts(db, run, key_id) if key_id is not None else ():
-                    sketches += self._sketches(db, run, key_id, attempt, limit)
-                    sketches += [_sketch(block.steps, block.values[row], limit) for block, row in opened]
-            finally:
-                db.execute("COMMIT")
-        sketches = [sketch for sketch in sketches if len(sketch.steps)]
-        if not sketches:
-            empty = np.empty(0)
-            return Overview(np.empty(0, np.int64), empty, empty, empty, 0, 0)
-        joined = Sketch.join(sketches)
-        merged = joined.merged(buckets)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = merged.total / merged.finite
-        count = int(merged.count.sum())
-        return Overview(merged.steps, merged.low, merged.high, mean, count, count - int(merged.finite.sum()))
-
-    def _sketches(self, db: sqlite3.Connection, run: int, key: int | None, attempt: int, limit: float) -> list[Sketch]:
-        found = []
-        for last, blob, n, codec, sketch in db.execute(
-            "SELECT last, blob.id, n, codec, sketch FROM chunk JOIN blob ON blob.id = chunk.blob"
-            " WHERE run = ? AND key = ? AND attempt = ? AND first < ? ORDER BY blob",
-            (run, key, attempt, limit),
-        ).fetchall():
-            if last < limit:
-                found.append(Sketch.decode(sketch))
-                continue
-            data = db.execute("SELECT data FROM blob WHERE id = ?", (blob,)).fetchone()[0]
-            steps, _, values = decode_chunk(n, codec, data)
-            found.append(_sketch(steps, values, limit))
-        return found
+        if row is None:
+            return
+        pieces = pieces_of(db, [run], [row[0]])[run]
+        opened = opened_of(db, run) if pieces.num_open else []
+        for attempt, limit in pieces.limits(row[0]).items():
+            parts = [
+                chunk.read(db)
+                for chunk in pieces.chunks.get(row[0], ())
+                if chunk.attempt == attempt and chunk.last >= low and chunk.first <= high and chunk.first < limit
+            ]
+            for steps, walls, values in (*parts, *series_in(opened, attempt, row[0])):
+                keep = (steps < limit) & (steps >= low) & (steps <= high)
+                yield steps[keep], walls[keep], values[keep]
 
 
-def _sketch(steps: Ints, values: Floats, limit: float) -> Sketch:
-    keep = steps < limit
-    return Sketch.of(steps[keep], values[keep])
+Parts: TypeAlias = dict[int, list[tuple[Ints, Floats, Floats]]]
+"""Steps, walls and values by key, in the order in which they were logged."""
+
+
+def open_parts(db: sqlite3.Connection, run: int, attempt: int) -> Parts:
+    """What is in the open flushes of an attempt."""
+    opened = opened_of(db, run, attempt)
+    return {key: list(series_in(opened, attempt, key)) for key in sorted({key for one in opened for key in one.keys})}
+
+
+def write_chunks(db: sqlite3.Connection, run: int, attempt: int, parts: Parts) -> None:
+    """Puts chunks in the place of an attempt's open flushes."""
+    db.execute("DELETE FROM flush WHERE run = ? AND attempt = ?", (run, attempt))
+    for key, series in parts.items():
+        steps, walls, values = (np.concatenate(columns) for columns in zip(*series, strict=True))
+        for chunk in encode_chunks(steps, walls, values):
+            blob = db.execute("INSERT INTO blob (sketch, data) VALUES (?, ?)", (chunk.sketch, chunk.data)).lastrowid
+            row_values = (run, key, attempt, chunk.start, chunk.first, chunk.last, chunk.n, chunk.codec, blob)
+            db.execute("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row_values)
+
+
+def close_flushes(db: sqlite3.Connection, run: int) -> None:
+    """Open flushes of a run that writes no more become chunks, which are read key by key."""
+    attempts = db.execute("SELECT DISTINCT attempt FROM flush WHERE run = ?", (run,)).fetchall()
+    for (attempt,) in attempts:
+        write_chunks(db, run, attempt, open_parts(db, run, attempt))

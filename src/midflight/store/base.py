@@ -86,24 +86,45 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
-    """A long series in few buckets; a spike of one step is still in its bucket's minimum or maximum.
+class NonFinite:
+    """Values of a series in a bucket that are no finite number.
 
     Attributes:
-        steps: First step of each bucket (B).
-        low: Smallest finite value (B); NaN if the bucket has none.
-        high: Largest finite value (B).
-        mean: Mean of the finite values (B).
-        num_points: Points in the series.
-        num_non_finite: How many of them are NaN or infinite.
+        row: The series.
+        bucket: The bucket.
+        count: How many.
+        kind: ``nan``, ``inf`` or ``-inf``; empty if they are of several kinds, or it is not known.
+    """
+
+    row: int
+    bucket: int
+    count: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overviews:
+    """Many series in one row of buckets; a spike of one step is in its bucket's minimum or maximum.
+
+    Attributes:
+        steps: First step of each bucket (B); buckets in which nothing was logged are left out.
+        width: Steps that a bucket spans; 0 = each is one step, and what is given is the point itself.
+        series: Run and key of each series (S).
+        num_points: Points of each series within the range (S), superseded ones left out.
+        mean: Mean of the finite values (S, B); NaN if the bucket has none.
+        low: Smallest finite value (S, B).
+        high: Largest (S, B).
+        non_finite: Where there are others.
     """
 
     steps: Ints
-    low: Floats
-    high: Floats
-    mean: Floats
-    num_points: int
-    num_non_finite: int
+    width: int
+    series: tuple[tuple[int, str], ...]
+    num_points: Ints
+    mean: npt.NDArray[np.float32]
+    low: npt.NDArray[np.float32]
+    high: npt.NDArray[np.float32]
+    non_finite: Sequence[NonFinite]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +244,15 @@ class Store(Protocol):
     def read_points(self, run: int, key: str, low: int | None = None, high: int | None = None) -> Points:
         """A series, or its steps from `low` to `high` inclusive."""
 
-    def read_overview(self, run: int, key: str, buckets: int) -> Overview:
-        """A series in at most so many buckets."""
+    def read_overviews(
+        self,
+        runs: Sequence[int],
+        keys: Sequence[str],
+        low: int | None = None,
+        high: int | None = None,
+        buckets: int = 400,
+    ) -> Overviews:
+        """Series of runs, or their steps from `low` to `high` inclusive, in at most so many buckets that all share."""
 
     def begin_evaluation(
         self,
