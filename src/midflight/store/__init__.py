@@ -8,24 +8,20 @@ from __future__ import annotations
 import os
 
 from midflight.errors import ConfigError
-from midflight.store.base import (
-    EvaluationHandle,
-    Head,
-    Overviews,
-    Points,
-    RunInfo,
-    ScoreColumns,
-    Store,
-    UnfinishedEvaluation,
-)
+from midflight.store.base import EvaluationHandle, Head, Points, RunInfo, ScoreColumns, Store, UnfinishedEvaluation
+from midflight.store.many import EvaluationRow, Lease, Overviews, Pulse, SeriesCount
 
 __all__ = [
     "EvaluationHandle",
+    "EvaluationRow",
     "Head",
+    "Lease",
     "Overviews",
     "Points",
+    "Pulse",
     "RunInfo",
     "ScoreColumns",
+    "SeriesCount",
     "Store",
     "UnfinishedEvaluation",
     "default_url",

@@ -15,6 +15,7 @@ from midflight.schema import report_from_json, report_to_json
 from midflight.store._database import Database
 from midflight.store._runs import attempts_of
 from midflight.store.base import EvaluationHandle, ScoreColumns, UnfinishedEvaluation
+from midflight.store.many import EvaluationRow
 
 TEXT_LIMIT = 1 << 20
 """Characters of an output that are kept: what a model writes is bounded."""
@@ -150,6 +151,23 @@ class EvaluationTable:
             ).fetchall()
         return [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
 
+    def evaluations(
+        self, runs: Sequence[int], statuses: Sequence[str] = (), limit: int = 200, offset: int = 0
+    ) -> tuple[int, list[EvaluationRow]]:
+        """How many evaluations runs have, superseded ones included, and some of them, the newest first."""
+        chosen = json.dumps(list(runs)), json.dumps(list(statuses))
+        where = (
+            "FROM evaluation WHERE run IN (SELECT value FROM json_each(?1))"
+            " AND (json_array_length(?2) = 0 OR status IN (SELECT value FROM json_each(?2)))"
+        )
+        columns = "id, run, task, task_fingerprint, step, status, started, seconds, report"
+        with self.database.snapshot() as db:
+            total = db.execute(f"SELECT count(*) {where}", chosen).fetchone()[0]
+            rows = db.execute(
+                f"SELECT {columns} {where} ORDER BY started DESC, id LIMIT ?3 OFFSET ?4", (*chosen, limit, offset)
+            ).fetchall()
+        return total, [EvaluationRow(*row[:-1], report_from_json(row[-1]) if row[-1] else None) for row in rows]
+
     def unfinished(self, run: int) -> list[UnfinishedEvaluation]:
         """Evaluations of a run without a result, that no later attempt superseded, by step."""
         with self.database.reading() as db:
@@ -161,12 +179,13 @@ class EvaluationTable:
                 (run,),
             ).fetchall()
         return [
-            UnfinishedEvaluation(task, step, status, self._num_answered(id), num_items)
+            UnfinishedEvaluation(task, step, status, self.num_answered(id), num_items)
             for attempt, id, task, step, status, num_items in rows
             if step < limits[attempt]
         ]
 
-    def _num_answered(self, evaluation: str) -> int:
+    def num_answered(self, evaluation: str) -> int:
+        """Items of an evaluation that have an answer."""
         answered = (key for key, output in self.outputs(evaluation).items() if output.error is None)
         return len({request.rsplit("/", 2)[0] for request in answered})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from midflight.store._database import Database
+from midflight.store.many import Lease
 
 
 class LeaseTable:
@@ -15,6 +16,11 @@ class LeaseTable:
         with self.database.reading() as db:
             row = db.execute("SELECT number, beat FROM lease WHERE name = ? AND beat >= 0", (name,)).fetchone()
         return None if row is None else (row[0], row[1])
+
+    def leases(self) -> list[Lease]:
+        """All leases, by name; those that were given back included."""
+        with self.database.reading() as db:
+            return [Lease(*row) for row in db.execute("SELECT name, number, owner, beat FROM lease ORDER BY name")]
 
     def take_lease(self, name: str, owner: str, over: tuple[int, int] | None = None) -> int | None:
         """A lease on a name.

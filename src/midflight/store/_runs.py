@@ -119,6 +119,11 @@ class RunTable:
         with self.database.writing() as db:
             db.execute("UPDATE run SET heartbeat = ? WHERE id = ?", (time.time(), run))
 
+    def set_tags(self, run: int, tags: Sequence[str]) -> None:
+        """Puts labels in the place of a run's own."""
+        with self.database.writing() as db:
+            db.execute("UPDATE run SET tags = ? WHERE id = ?", (json.dumps(list(tags)), run))
+
     def finish_run(self, run: int, status: RunStatus, lost_points: int = 0) -> None:
         """Ends a run."""
         now = time.time()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Literal, Protocol
 
 from midflight.records import EvalReport, Item, Output, Progress, Score
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
-RunStatus: TypeAlias = Literal["running", "finished", "failed", "interrupted"]
+from midflight.store.many import EvaluationRow, Lease, Overviews, Pulse, SeriesCount
+from midflight.store.many import Floats as Floats
+from midflight.store.many import Ints as Ints
+from midflight.store.many import RunStatus as RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,48 +80,6 @@ class Points:
     steps: Ints
     walls: Floats
     values: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class NonFinite:
-    """Values of a series in a bucket that are no finite number.
-
-    Attributes:
-        row: The series.
-        bucket: The bucket.
-        count: How many.
-        kind: ``nan``, ``inf`` or ``-inf``; empty if they are of several kinds, or it is not known.
-    """
-
-    row: int
-    bucket: int
-    count: int
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Overviews:
-    """Many series in one row of buckets; a spike of one step is in its bucket's minimum or maximum.
-
-    Attributes:
-        steps: First step of each bucket (B); buckets in which nothing was logged are left out.
-        width: Steps that a bucket spans; 0 = each is one step, and what is given is the point itself.
-        series: Run and key of each series (S).
-        num_points: Points of each series within the range (S), superseded ones left out.
-        mean: Mean of the finite values (S, B); NaN if the bucket has none.
-        low: Smallest finite value (S, B).
-        high: Largest (S, B).
-        non_finite: Where there are others.
-    """
-
-    steps: Ints
-    width: int
-    series: tuple[tuple[int, str], ...]
-    num_points: Ints
-    mean: npt.NDArray[np.float32]
-    low: npt.NDArray[np.float32]
-    high: npt.NDArray[np.float32]
-    non_finite: Sequence[NonFinite]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +209,18 @@ class Store(Protocol):
     ) -> Overviews:
         """Series of runs, or their steps from `low` to `high` inclusive, in at most so many buckets that all share."""
 
+    def data_version(self) -> int:
+        """A number that differs from what this thread got before if anybody has written since."""
+
+    def pulses(self) -> list[Pulse]:
+        """Signs of life of all runs, newest first."""
+
+    def series_counts(self, runs: Sequence[int]) -> list[SeriesCount]:
+        """The series of runs, by name."""
+
+    def set_tags(self, run: int, tags: Sequence[str]) -> None:
+        """Puts labels in the place of a run's own."""
+
     def begin_evaluation(
         self,
         run: int,
@@ -301,6 +268,14 @@ class Store(Protocol):
         Each identity is there: other weights, seeds, engines or versions of a task at one step stand beside each other.
         """
 
+    def evaluations(
+        self, runs: Sequence[int], statuses: Sequence[str] = (), limit: int = 200, offset: int = 0
+    ) -> tuple[int, list[EvaluationRow]]:
+        """How many evaluations runs have, superseded ones included, and some of them, the newest first."""
+
+    def num_answered(self, evaluation: str) -> int:
+        """Items of an evaluation that have an answer."""
+
     def unfinished(self, run: int) -> list[UnfinishedEvaluation]:
         """Evaluations of a run without a result, that no later attempt superseded, by step."""
 
@@ -321,6 +296,9 @@ class Store(Protocol):
 
     def end_lease(self, name: str, number: int) -> None:
         """Gives a lease back."""
+
+    def leases(self) -> list[Lease]:
+        """All leases, by name; those that were given back included."""
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""

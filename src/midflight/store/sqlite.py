@@ -8,11 +8,12 @@ from midflight.store._database import Database
 from midflight.store._evaluations import EvaluationTable
 from midflight.store._leases import LeaseTable
 from midflight.store._overviews import OverviewTable
+from midflight.store._pulse import PulseTable
 from midflight.store._runs import RunTable
 from midflight.store._series import SeriesTable
 
 
-class SQLiteStore(RunTable, SeriesTable, OverviewTable, EvaluationTable, LeaseTable):
+class SQLiteStore(RunTable, SeriesTable, OverviewTable, PulseTable, EvaluationTable, LeaseTable):
     """Runs, points, evaluations, outputs and scores in one file.
 
     Args:

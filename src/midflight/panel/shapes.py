@@ -1,0 +1,173 @@
+"""Shapes that several answers share, as JSON has them; `docs/panel.md` explains them, OpenAPI is made from them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from typing_extensions import TypedDict  # pydantic makes schemas of these alone before Python 3.12
+
+from midflight.records import Conclusion, Severity, State
+
+Json = Any
+"""What a user or a task has put there."""
+
+
+class BoundedText(TypedDict):
+    """A text that may be cut: it is if `length` is larger than that of `text`."""
+
+    text: str
+    length: int
+
+
+class EstimateShape(TypedDict):
+    """`midflight.records.Estimate`."""
+
+    metric: str
+    slice: str
+    value: float | None
+    stderr: float | None
+    ci_low: float | None
+    ci_high: float | None
+    level: float
+    n: int
+    num_scored: int
+    clusters: int
+    method: str
+    counts: dict[State, int]
+    unit: str
+    higher_is_better: bool | None
+    lowest: float | None
+    highest: float | None
+    partial: bool
+    note: str
+
+
+class DifferenceShape(TypedDict):
+    """`midflight.records.Difference`."""
+
+    candidate: str
+    task: str
+    metric: str
+    slice: str
+    value: float | None
+    candidate_value: float | None
+    baseline_value: float | None
+    stderr: float | None
+    ci_low: float | None
+    ci_high: float | None
+    level: float
+    p_value: float | None
+    p_adjusted: float | None
+    test: str
+    method: str
+    n: int
+    num_better: int | None
+    num_worse: int | None
+    only_candidate: int
+    only_baseline: int
+    correlation: float | None
+    finding: Conclusion
+    unit: str
+    higher_is_better: bool | None
+    note: str
+
+
+class FindingShape(TypedDict):
+    """`midflight.records.Finding`."""
+
+    kind: str
+    severity: Severity
+    onset: int
+    noticed: int
+    metrics: list[str]
+    text: str
+    evidence: dict[str, float]
+    meaning: str
+    advice: str
+    confirm: str
+
+
+class Counts(TypedDict):
+    """Findings by severity."""
+
+    stop: int
+    warn: int
+    note: int
+
+
+class DiagnosisShape(TypedDict):
+    """What the detectors say of a run; `off` says why in `note`."""
+
+    status: Literal["ready", "pending", "off"]
+    note: str
+    algorithm: str | None
+    findings: list[FindingShape]
+    judged: list[str]
+    lacking: list[str]
+    num_records: int | None
+    first_step: int | None
+    last_step: int | None
+    counts: Counts | None
+
+
+class Spark(TypedDict):
+    """A small curve: an evaluation's leading metric, or a training series."""
+
+    kind: Literal["evaluation", "series"]
+    key: str
+    steps: list[int]
+    values: list[float]
+
+
+class Latest(TypedDict):
+    """The newest evaluation of a task."""
+
+    task: str
+    label: str
+    metric: str
+    step: int
+    evaluation: str
+    estimate: EstimateShape
+
+
+class RunShape(TypedDict):
+    """A row of the table of runs."""
+
+    id: int
+    project: str
+    name: str
+    state: Literal["running", "finished", "failed", "interrupted", "lost"]
+    created: float
+    heartbeat: float
+    finished: float | None
+    seconds: float
+    attempts: int
+    tags: list[str]
+    config: dict[str, Json]
+    git: dict[str, str]
+    lost_points: int
+    last_step: int | None
+    num_series: int
+    num_points: int
+    num_evaluations: int
+    num_unfinished: int
+    train_share: float | None
+    evaluation_seconds: float
+    spark: Spark | None
+    latest: list[Latest]
+    findings: Counts | None
+
+
+class CostShape(TypedDict):
+    """`midflight.records.Cost`."""
+
+    seconds: float
+    num_requests: int
+    prompt_tokens: int
+    output_tokens: int
+    peak_memory_bytes: int | None
+    train_share: float | None
+    rank_seconds: dict[str, float]
+    straggler: str
+    lost_share: float | None
+    tokens_per_second: float | None
