@@ -34,6 +34,7 @@ def _register() -> None:
     from midflight.cli.demo import demo
     from midflight.cli.eval import evaluate
     from midflight.cli.flips import flips
+    from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
     from midflight.cli.runs import runs
     from midflight.cli.schema import schema
@@ -48,6 +49,7 @@ def _register() -> None:
         "plot": plot,
         "compare": compare,
         "flips": flips,
+        "import": import_logs,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

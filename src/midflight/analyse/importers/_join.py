@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from midflight.analyse.importers._records import newest
+from midflight.analyse.importers._source import Unread
 from midflight.analyse.importers.base import ImportedRun, Series
 from midflight.analyse.names import CLOCKS, canonical_name, canonical_names
 
@@ -142,7 +143,7 @@ def _combined(
         planned_steps=max(counts, default=None),
         reached_step=max(reached, default=None),
         num_superseded=first.num_superseded + second.num_superseded,
-        unread=first.unread + second.unread,
+        unread=_counted_together(first.unread + second.unread),
     )
     ends = "ends at step "
     notes = [one for one in (*first.notes, *second.notes) if not one.startswith(ends)]
@@ -159,6 +160,14 @@ def _with_summary(run: ImportedRun, other: ImportedRun) -> ImportedRun:
         config={**other.config, **run.config},
         summary={**last, **other.summary, **run.summary},
     )
+
+
+def _counted_together(unread: Sequence[Unread]) -> tuple[Unread, ...]:
+    kinds: dict[str, Unread] = {}
+    for one in unread:
+        known = kinds.get(one.kind)
+        kinds[one.kind] = one if known is None else replace(known, count=known.count + one.count)
+    return tuple(kinds.values())
 
 
 def _files(run: ImportedRun) -> str:

@@ -26,7 +26,7 @@ from midflight.analyse.importers._source import Source
 from midflight.analyse.importers.base import ImportedRun, Series
 from midflight.analyse.names import CLOCKS, canonical_name, canonical_names, is_evaluation
 from midflight.errors import is_text
-from midflight.run._rows import MAX_KEY
+from midflight.run import MAX_KEY
 from midflight.store.base import Ints
 
 MAX_SERIES = 20_000

@@ -114,8 +114,8 @@ def _value(data: bytes, scalars: dict[str, float], source: Source, records: Reco
     if simple is None and tensor:
         simple = _scalar(tensor)
         if simple is None and (text := _text(tensor)):
-            _configure(tag, text, records)
-            source.skip("texts", f"{tag}: {text}")
+            if not _configure(tag, text, records):
+                source.skip("texts", f"{tag}: {text}")
             return
     if simple is None:
         source.skip("data that is no scalar", tag)
@@ -149,14 +149,16 @@ def _text(tensor: bytes) -> str:
     return next((value[:_MAX_TEXT].decode("utf-8", "replace") for number, value in fields if number == 8), "")
 
 
-def _configure(tag: str, text: str, records: Records) -> None:
-    """Keeps what HF writes under ``args`` and ``model_config``."""
+def _configure(tag: str, text: str, records: Records) -> bool:
+    """Keeps what HF writes under ``args`` and ``model_config``; whether it is that."""
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError):
-        return
-    if isinstance(found, dict) and tag.startswith(("args", "model_config")):
-        records.config.setdefault(tag.partition("/")[0], found)
+        return False
+    if not isinstance(found, dict) or not tag.startswith(("args", "model_config")):
+        return False
+    records.config.setdefault(tag.partition("/")[0], found)
+    return True
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
