@@ -118,7 +118,7 @@ class Watch:
         return watched, asked
 
 
-_ALWAYS = frozenset({"loss", "epoch", "reward", "clipped_ratio", "completion_length", "rejected_logps", "chosen_logps"})
+_ALWAYS = frozenset({"loss", "epoch", "reward", "clipped_ratio", "completion_length", "logps_rejected", "logps_chosen"})
 """Series that detectors look back on beside those that they are asked at."""
 
 
@@ -159,7 +159,7 @@ def guess_algorithm(names: Iterable[str], first_loss: float = math.nan) -> Algor
     """
     have = set(names)
     families = set(map(_family, have))
-    if have & {"chosen_logps", "rejected_logps", "reward_margin"}:
+    if have & {"logps_chosen", "logps_rejected", "margins"}:
         return "preference"
     if "rewards/" in families or have & {"reward", "reward_std", "frac_reward_zero_std", "clip_ratio", "value_loss"}:
         return "rl"

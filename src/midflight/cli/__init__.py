@@ -35,6 +35,7 @@ def _register() -> None:
     from midflight.cli.eval import evaluate
     from midflight.cli.flips import flips
     from midflight.cli.groups import groups
+    from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
     from midflight.cli.runs import runs
     from midflight.cli.scaling import scaling
@@ -54,6 +55,7 @@ def _register() -> None:
         "trend": trend,
         "groups": groups,
         "scaling": scaling,
+        "import": import_logs,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

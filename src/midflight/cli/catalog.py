@@ -15,6 +15,7 @@ SECTIONS = {
     "metrics": ("midflight.metrics", ".py"),
     "engines": ("midflight.engines", ".py"),
     "sources": ("midflight.tasks.sources", ".py"),
+    "importers": ("midflight.analyse.importers", ".py"),
     "kinds of task": ("midflight.tasks.kinds", ".py"),
 }
 

@@ -64,8 +64,8 @@ class Run:
     ) -> None:
         if resume not in ("auto", "never", "must", "attach"):
             raise ConfigError("resume", got=resume, allowed="'auto', 'never', 'must' or 'attach'")
-        self.project = _checked("project", project)
-        self.name = _checked("name", name or time.strftime("run-%Y%m%d-%H%M%S"))
+        self.project = checked_name("project", project)
+        self.name = checked_name("name", name or time.strftime("run-%Y%m%d-%H%M%S"))
         self.enabled = environ.place().is_main
         self.started = time.time()
         self._queue: deque[Row] = deque()
@@ -292,7 +292,8 @@ class Run:
         return info, 1
 
 
-def _checked(what: str, text: Any) -> str:
+def checked_name(what: str, text: Any) -> str:
+    """The name of a run or a project, if it can be stored."""
     if not isinstance(text, str) or not text.strip() or len(text) > 200 or not text.isprintable():
         raise ConfigError(f"{what} of a run", got=text, allowed="up to 200 printable characters")
     return text
