@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
+from midflight.analyse.importers import ImportedRun
 from midflight.records import Finding
 
 PACKAGE = "midflight.analyse.detectors"
@@ -152,20 +153,57 @@ def records_of(columns: Columns) -> Iterable[tuple[int, dict[str, float]]]:
     return sorted(records.items())
 
 
-def guess_algorithm(names: Iterable[str], first_loss: float = math.nan) -> Algorithm:
-    """What is trained how, from what is logged (canonical names) and where the loss begins.
+def guess_algorithm(names: Mapping[str, str], first_loss: float = math.nan, formats: Iterable[str] = ()) -> Algorithm:
+    """What is trained how, from what is logged, where the loss begins, and who logged it.
 
     A language model that knows nothing has a loss of ln(vocabulary), 8 and more; fine-tuning begins far below.
+
+    Args:
+        names: Canonical names that are logged, with their originals.
+        first_loss: The first training loss.
+        formats: Importers that read the log.
     """
     have = set(names)
     families = set(map(_family, have))
-    if have & {"logps_chosen", "logps_rejected", "margins"}:
+    if have & {"logps_chosen", "logps_rejected", "margins"} or names.get("loss") == "dpo_loss":
         return "preference"
     if "rewards/" in families or have & {"reward", "reward_std", "frac_reward_zero_std", "clip_ratio", "value_loss"}:
         return "rl"
     if have & {"importance_ratio", "version_lag"}:
         return "rl"
-    return "pretrain" if first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
+    trainers = _PRETRAINERS & set(formats)
+    return "pretrain" if trainers or first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
 
 
 _LOSS_OF_KNOWING_NOTHING = 7.0
+_PRETRAINERS = frozenset(
+    {"llmc", "nanogpt", "modded_nanogpt", "nanochat", "megatron_console", "megatron_golden", "torchtitan_console",
+     "composer_console"}
+)  # fmt: skip
+
+
+def diagnose_log(log: ImportedRun, kinds: Sequence[str] | None = None) -> Diagnosis:
+    """What was wrong with a run that others logged.
+
+    Args:
+        log: The run, as it was imported.
+        kinds: Detectors to use; None = all.
+    """
+    columns = {
+        canonical: (log.series[original].steps.tolist(), log.series[original].values.tolist())
+        for original, canonical in log.canonical.items()
+    }
+    return diagnose(log.name, columns, facts_of_log(log, columns), kinds)
+
+
+def facts_of_log(log: ImportedRun, columns: Columns) -> Facts:
+    """What a log tells of its run beside the series."""
+    losses = columns.get("loss", ((), ()))[1]
+    limit = log.config.get("max_completion_length")
+    names = {canonical: original for original, canonical in log.canonical.items()}
+    return Facts(
+        guess_algorithm(names, losses[0] if losses else math.nan, log.formats),
+        log.planned_steps,
+        int(limit) if isinstance(limit, int | float) and limit > 0 else None,
+        names,
+    )

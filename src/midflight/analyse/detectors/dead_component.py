@@ -8,13 +8,13 @@ from typing import ClassVar
 from midflight.analyse.detectors.base import Detector, Moment, Streak
 from midflight.records import Finding, Severity
 
-STEPS = 50
+STEPS = 60
 RECORDS = 8
 """Steps and records for which the component is 0 to the digit."""
 
 
 class DeadComponent(Detector):
-    """A reward component of exactly 0 for 50 steps, while the whole reward varies; a penalty at its best is none."""
+    """A reward component of exactly 0 for 60 steps, while the whole reward varies; a penalty at its best is none."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("rewards/",)
