@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
 
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
 from midflight.analyse.importers import ImportedRun
-from midflight.records import Finding
+from midflight.analyse.names import canonical_names
+from midflight.records import EvalReport, Finding
+from midflight.store import RunInfo, Store
 
 PACKAGE = "midflight.analyse.detectors"
 
@@ -198,12 +200,52 @@ def diagnose_log(log: ImportedRun, kinds: Sequence[str] | None = None) -> Diagno
 
 def facts_of_log(log: ImportedRun, columns: Columns) -> Facts:
     """What a log tells of its run beside the series."""
-    losses = columns.get("loss", ((), ()))[1]
-    limit = log.config.get("max_completion_length")
     names = {canonical: original for original, canonical in log.canonical.items()}
+    facts = facts_of_config(log.config, names, columns, log.formats)
+    return replace(facts, planned_steps=log.planned_steps or facts.planned_steps)
+
+
+def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None) -> Diagnosis:
+    """What is wrong with a run of the store: its series, and what was evaluated on it.
+
+    Args:
+        store: The store.
+        run: The run.
+        kinds: Detectors to use; None = all.
+    """
+    names = {canonical: original for original, canonical in canonical_names(store.keys(run.id)).items()}
+    columns: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
+    for canonical, original in names.items():
+        points = store.read_points(run.id, original)
+        columns[canonical] = points.steps.tolist(), points.values.tolist()
+    for name, step, value in held_out(store.reports(run.id)):
+        steps, values = columns.setdefault(name, ([], []))
+        cast(list[int], steps).append(step)
+        cast(list[float], values).append(value)
+    return diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+
+
+def held_out(reports: Iterable[EvalReport]) -> Iterator[tuple[str, int, float]]:
+    """What evaluations measured, as series: ``heldout/<task>/<metric>``, signed so that more is better."""
+    for report in reports:
+        for estimate in report.judging:
+            if estimate.value is not None and estimate.higher_is_better is not None:
+                sign = 1 if estimate.higher_is_better else -1
+                yield f"heldout/{report.task}/{estimate.metric}", report.progress.step, sign * estimate.value
+
+
+def facts_of_config(
+    config: Mapping[str, Any], names: Mapping[str, str], columns: Columns, formats: Iterable[str] = ()
+) -> Facts:
+    """What a run's configuration tells of it; the keys are those of HF and TRL."""
+    losses = columns.get("loss", ((), ()))[1]
     return Facts(
-        guess_algorithm(names, losses[0] if losses else math.nan, log.formats),
-        log.planned_steps,
-        int(limit) if isinstance(limit, int | float) and limit > 0 else None,
+        guess_algorithm(names, losses[0] if losses else math.nan, formats),
+        _whole(config.get("max_steps")),
+        _whole(config.get("max_completion_length")),
         names,
     )
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and value > 0 else None

@@ -32,6 +32,7 @@ def _register() -> None:
     from midflight.cli.catalog import catalog
     from midflight.cli.compare import compare
     from midflight.cli.demo import demo
+    from midflight.cli.diagnose import diagnose
     from midflight.cli.eval import evaluate
     from midflight.cli.flips import flips
     from midflight.cli.groups import groups
@@ -52,6 +53,7 @@ def _register() -> None:
         "plot": plot,
         "compare": compare,
         "flips": flips,
+        "diagnose": diagnose,
         "trend": trend,
         "groups": groups,
         "scaling": scaling,

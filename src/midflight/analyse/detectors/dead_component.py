@@ -31,7 +31,7 @@ class DeadComponent(Detector):
         """Looks at each component."""
         reward = now.past.get("reward")
         for name, value in now.values.items():
-            if not name.startswith("rewards/"):
+            if not name.startswith("rewards/") or name.endswith("/std"):
                 continue
             track, streak = now.past[name], self._streaks.setdefault(name, Streak())
             count = streak.hold(now.step, value == 0)

@@ -31,7 +31,7 @@ POWER = 2.8
 
 
 class Plateau(Detector):
-    """Reward without a trend over 200 records, or a fine-tuning loss that stands still three times as long as it fell."""
+    """Reward without a trend over 200 records, or a fine-tuning loss that stands still thrice as long as it fell."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("reward", "loss")

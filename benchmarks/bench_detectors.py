@@ -1,9 +1,9 @@
 """How well detectors do on labelled real logs: recall, false alarms, kind, lateness, compute saved.
 
-    python benchmarks/detectors.py [FOLDER] [--verbose]
+    python benchmarks/bench_detectors.py [FOLDER] [--verbose]
 
-FOLDER holds a folder a run and `labels.json`, as ../shared/data/runs does; its README says how to score: recall of clear
-findings; false alarms on healthy runs, and before the first onset of the others; arguable findings count neither way.
+FOLDER holds a folder a run and `labels.json`, as ../shared/data/runs does; its README says how to score: recall of
+clear findings; false alarms on healthy runs, and before the first onset of the others; arguable ones count neither way.
 """
 
 from __future__ import annotations
@@ -104,7 +104,13 @@ def interval(runs: Sequence[Scored], figure: Callable[[Sequence[Scored]], float]
     return (values[int(0.025 * len(values))], values[int(0.975 * len(values)) - 1]) if values else (math.nan, math.nan)
 
 
-def share(part: int, whole: int) -> float:
+def false_rate(runs: Sequence[Scored], pretrain: bool) -> float:
+    """False alarms a clean record."""
+    chosen = [run for run in runs if run.pretrain == pretrain]
+    return share(sum(len(run.false) for run in chosen), sum(run.records for run in chosen))
+
+
+def share(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
 
 
@@ -117,15 +123,8 @@ FIGURES: dict[str, tuple[Callable[[Sequence[Scored]], float], float, bool]] = {
     "recall of clear findings": (
         lambda runs: share(sum(len(r.hits) for r in runs), sum(len(r.hits) + len(r.missed) for r in runs)), 0.9, False,
     ),
-    "false alarms a 10,000 records, pre-training": (
-        lambda runs: 1e4 * share(sum(len(r.false) for r in runs if r.pretrain), sum(r.records for r in runs if r.pretrain)),
-        1.0, True,
-    ),
-    "false alarms a 1,000 records, others": (
-        lambda runs: 1e3
-        * share(sum(len(r.false) for r in runs if not r.pretrain), sum(r.records for r in runs if not r.pretrain)),
-        1.0, True,
-    ),
+    "false alarms a 10,000 records, pre-training": (lambda runs: 1e4 * false_rate(runs, pretrain=True), 1.0, True),
+    "false alarms a 1,000 records, others": (lambda runs: 1e3 * false_rate(runs, pretrain=False), 1.0, True),
     "healthy runs with a false alarm": (
         lambda runs: share(sum(bool(r.false) for r in runs if r.healthy), sum(r.healthy for r in runs)), 0.05, True,
     ),
@@ -134,7 +133,7 @@ FIGURES: dict[str, tuple[Callable[[Sequence[Scored]], float], float, bool]] = {
     ),
     "median lateness, share of the run": (lambda runs: median([late for r in runs for late in r.lateness]), 0.05, True),
     "compute saved on doomed runs": (
-        lambda runs: share(sum(sum(r.saved) for r in runs), sum(len(r.saved) for r in runs)), 0.3, False,  # type: ignore[arg-type]
+        lambda runs: share(sum(sum(r.saved) for r in runs), sum(len(r.saved) for r in runs)), 0.3, False,
     ),
 }  # fmt: skip
 
