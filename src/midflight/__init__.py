@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from midflight import engines, environ
     from midflight.distributed import broadcast_tensor_container
     from midflight.evaluator import Evaluator, EvaluatorConfig
+    from midflight.gate.workflow import WorkflowExecutor
     from midflight.metrics import BaseMetric
     from midflight.pipeline import evaluate_lm, evaluate_rw
     from midflight.records import EvalReport
@@ -37,6 +38,7 @@ _HOMES = {
     "EvaluatorConfig": "midflight.evaluator",
     "Run": "midflight.run",
     "Task": "midflight.tasks",
+    "WorkflowExecutor": "midflight.gate.workflow",
     "broadcast_tensor_container": "midflight.distributed",
     "evaluate_lm": "midflight.pipeline",
     "evaluate_rw": "midflight.pipeline",
@@ -60,6 +62,7 @@ __all__ = [  # noqa: RUF022 - what a newcomer needs first comes first
     "EvalReport",
     "open_store",
     "broadcast_tensor_container",
+    "WorkflowExecutor",
 ]
 
 

@@ -29,6 +29,7 @@ from midflight.records.evaluation import (
     State,
 )
 from midflight.records.verdict import EXIT_CODES, Decision, Outcome, Subject, Tier, Verdict
+from midflight.records.workflow import Actor, AuditEvent, Execution, ExecutionStatus, StepStatus, WorkflowStep
 
 __all__ = [
     "EXIT_CODES",
@@ -36,10 +37,14 @@ __all__ = [
     "READ_CHARACTERS",
     "SCORED",
     "STATES",
+    "Actor",
+    "AuditEvent",
     "Cost",
     "Decision",
     "Estimate",
     "EvalReport",
+    "Execution",
+    "ExecutionStatus",
     "Item",
     "Message",
     "Outcome",
@@ -54,7 +59,9 @@ __all__ = [
     "Settings",
     "Slice",
     "State",
+    "StepStatus",
     "Subject",
     "Tier",
     "Verdict",
+    "WorkflowStep",
 ]
