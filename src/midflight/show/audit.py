@@ -12,7 +12,7 @@ from rich.table import Table
 from midflight.errors import shorten
 from midflight.records import AuditEvent
 
-_LOUD = frozenset({"failed", "rollback_failed"})
+_LOUD = frozenset({"failed", "stopped", "rollback_failed"})
 
 
 def audit_tables(events: Sequence[AuditEvent]) -> list[Table]:

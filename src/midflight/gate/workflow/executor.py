@@ -119,7 +119,8 @@ class WorkflowExecutor:
         while True:
             with self._leases.held(name) as lease:
                 if lease is not None:
-                    return self._carry_out(new, lease, context, retry, assume_done, run_again)
+                    # who has waited takes the end that the other one came to for its own
+                    return self._carry_out(new, lease, context, retry and not told, assume_done, run_again)
             at_it = f"{self.workflow.name}: another process is at it: {self.store.lease_owner(name)}"
             if self._clock() >= ends:
                 raise WorkflowError(at_it, hint="it goes on by itself; the same command later shows how it ended")

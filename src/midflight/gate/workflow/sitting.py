@@ -99,7 +99,7 @@ class Sitting:
         if plan.on_failure == "continue":
             self._say(f"{plan.name}: failed, and the workflow goes on: {failure}")
             return True
-        self._end("rolling_back", "failed", f"step {plan.name!r} failed: {failure}")
+        self._end("rolling_back", "stopped", f"step {plan.name!r} failed: {failure}")
         return False
 
     def _roll_back(self) -> None:
