@@ -137,7 +137,16 @@ class TestRollback:
 
 class TestTwoProcesses:
     def start(self, *extra: object) -> subprocess.Popen[str]:
-        words = [sys.executable, "-m", "midflight", "act", "workflow.toml", "--verdict", "verdict.json", *map(str, extra)]
+        words = [
+            sys.executable,
+            "-m",
+            "midflight",
+            "act",
+            "workflow.toml",
+            "--verdict",
+            "verdict.json",
+            *map(str, extra),
+        ]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def test_one_wins_and_the_other_waits_or_says_so(self):
@@ -229,7 +238,9 @@ class TestTrail:
 
 
 def test_hostile_output_is_bounded_and_shown_as_data():
-    noise = "import sys; sys.stdout.write('x' * 300_000 + chr(27) + '[31m' + chr(10)); raise SystemExit(chr(27) + ']0;own')"
+    noise = (
+        "import sys; sys.stdout.write('x' * 300_000 + chr(27) + '[31m' + chr(10)); raise SystemExit(chr(27) + ']0;own')"
+    )
     workflow(command("x", noise))
     write_verdict()
     done = midflight("act", "workflow.toml", "--verdict", "verdict.json")

@@ -105,7 +105,9 @@ def test_nothing_runs_if_something_is_missing(monkeypatch):
 class TestEvidence:
     def test_a_verdict_about_another_step(self):
         workflow(promote())
-        with pytest.raises(ConfigError, match=r"the verdict is about step 5 of mt4@5, not about .*checkpoint-6 of step 6"):
+        with pytest.raises(
+            ConfigError, match=r"the verdict is about step 5 of mt4@5, not about .*checkpoint-6 of step 6"
+        ):
             executor().run(checkpoint(6), verdict())
         assert executor().run(checkpoint(7), verdict(step=None)).status == "done"
 
