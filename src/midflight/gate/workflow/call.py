@@ -12,11 +12,12 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from midflight.errors import StepError
+from midflight.errors import StepError, shorten
 from midflight.gate.workflow.processes import run_program
 from midflight.gate.workflow.steps.base import StepContext
 from midflight.schema import to_json, verdict_from_json, verdict_to_json
@@ -80,10 +81,13 @@ def main() -> None:
     module, _, name = call["entry"].partition(":")
     if not module.startswith("midflight."):
         sys.path.insert(0, os.getcwd())  # the workflow's folder
-    function = getattr(importlib.import_module(module), name)
-    value = function(_unpacked(call["context"]), **call["arguments"])
-    text = json.dumps(json.loads(to_json(value)) if value is not None else None)
-    Path(sys.argv[1]).write_text(text, encoding="utf-8")
+    try:
+        value = getattr(importlib.import_module(module), name)(_unpacked(call["context"]), **call["arguments"])
+        Path(sys.argv[1]).write_text(to_json(value), encoding="utf-8")
+    except Exception as error:  # the user's code may raise anything; the last line says what, in one
+        traceback.print_exc()
+        print(f"{type(error).__name__}: {shorten(str(error), 1000)}", file=sys.stderr)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class MlflowStep(Step):
     """
 
     kind: Literal["mlflow"] = "mlflow"
-    model: str = Field(min_length=1)
+    model: str = Field(pattern=r"^[^'\"/:]+$")
     alias: str = ""
     registry: str | None = None
     idempotent: bool = True
@@ -59,9 +59,9 @@ def register(context: StepContext, model: str, alias: str, registry: str | None)
         "midflight.verdict": verdict.id if verdict else "",
         "midflight.outcome": verdict.outcome if verdict else "",
     }
-    if not client.search_registered_models(f"name = '{_quoted(model)}'"):
+    if not client.search_registered_models(f"name = '{model}'"):
         client.create_registered_model(model)
-    versions = client.search_model_versions(f"name = '{_quoted(model)}'")
+    versions = client.search_model_versions(f"name = '{model}'")
     made = next((version for version in versions if version.tags.get("midflight.execution") == context.key), None)
     if made is None:
         source = context.needed_checkpoint().resolve().as_uri()
@@ -91,13 +91,9 @@ def _client(registry: str | None) -> Any:
         from mlflow import MlflowClient
     except ImportError as error:
         raise missing_extra("a step of kind 'mlflow'", "mlflow", error) from None
-    return MlflowClient(registry_uri=registry)
+    return MlflowClient(tracking_uri=registry, registry_uri=registry)
 
 
 def _holder(client: Any, model: str, alias: str) -> str:
     """The version that has an alias now; empty if none has."""
     return str(client.get_registered_model(model).aliases.get(alias, ""))
-
-
-def _quoted(name: str) -> str:
-    return name.replace("'", "\\'")

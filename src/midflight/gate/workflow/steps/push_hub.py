@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -50,11 +51,13 @@ def upload(
     Raises:
         MissingExtraError: If `huggingface_hub` is not installed.
     """
+    if endpoint is not None:
+        os.environ["HF_ENDPOINT"] = endpoint  # by which the library knows its own URLs; this process is ours alone
     try:
         from huggingface_hub import HfApi
     except ImportError as error:
         raise missing_extra("a step of kind 'push_hub'", "hub", error) from None
-    checkpoint, hub = context.needed_checkpoint(), HfApi(endpoint=endpoint, token=token)
+    checkpoint, hub = context.needed_checkpoint(), HfApi(token=token)
     hub.create_repo(repo, private=private, exist_ok=True)
     if revision != "main":
         hub.create_branch(repo, branch=revision, exist_ok=True)
