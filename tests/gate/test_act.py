@@ -29,7 +29,8 @@ class TestAct:
         write_verdict()
         done = midflight("act", "workflow.toml", "--verdict", "verdict.json", "--checkpoint", checkpoint())
         assert done.returncode == 1
-        assert "midflight: step 'bad': " in done.stderr
+        assert done.stderr.startswith("midflight: workflow: step 'bad' failed: ")
+        assert done.stderr.count("\n") == 1
         assert "promote: rolled back" in done.stdout
         assert not Path("models/production").is_symlink()
         shown = midflight("audit").stdout

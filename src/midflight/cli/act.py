@@ -81,10 +81,10 @@ def _exit_code(execution: Execution, verdict: Path | None) -> int:
     from midflight.schema import verdict_from_json
 
     failed = [step for step in execution.steps if step.status == "failed"]
-    for step in failed:
-        print(f"midflight: step {step.name!r}: {shorten(step.reason, 1000)}", file=sys.stderr)
-    if execution.reason:
-        print(f"midflight: {execution.workflow}: {shorten(execution.reason, 2000)}", file=sys.stderr)
+    told = [f"step {step.name!r} failed: {step.reason}" for step in failed if repr(step.name) not in execution.reason]
+    for text in [*told, execution.reason]:
+        if text:
+            print(f"midflight: {execution.workflow}: {shorten(text, 2000)}", file=sys.stderr)
     if failed or execution.status != "done":
         return 1
     if verdict is not None:

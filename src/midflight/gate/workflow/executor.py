@@ -8,7 +8,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from midflight import environ
@@ -115,18 +116,25 @@ class WorkflowExecutor:
             weights=new.weights,
             verdict=verdict,
         )
-        name, ends, told = f"workflow execution {new.id}", self._clock() + wait_s, False
+        with self._held(f"workflow execution {new.id}", wait_s) as (lease, waited):
+            # who has waited takes the end that the other one came to for its own
+            return self._carry_out(new, lease, context, retry and not waited, assume_done, run_again)
+
+    @contextmanager
+    def _held(self, name: str, wait_s: float) -> Iterator[tuple[Lease, bool]]:
+        """The lease on an execution, and whether another process had it before."""
+        ends, waited = self._clock() + wait_s, False
         while True:
             with self._leases.held(name) as lease:
                 if lease is not None:
-                    # who has waited takes the end that the other one came to for its own
-                    return self._carry_out(new, lease, context, retry and not told, assume_done, run_again)
+                    yield lease, waited
+                    return
             at_it = f"{self.workflow.name}: another process is at it: {self.store.lease_owner(name)}"
             if self._clock() >= ends:
                 raise WorkflowError(at_it, hint="it goes on by itself; the same command later shows how it ended")
-            if not told:
+            if not waited:
                 self._tell(f"{at_it}; waiting for it")
-                told = True
+                waited = True
             self._sleep(LOOK_S)
 
     def _check(self, checkpoint: Path | None, verdict: Verdict | None, named: Sequence[str]) -> None:
