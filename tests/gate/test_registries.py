@@ -30,7 +30,7 @@ class FakeHub:
 
     def answer(self, path: str, body: bytes) -> object:
         if self.status != 200:
-            return {"error": "not allowed"}
+            return {"error": f"not allowed: {self.tokens}"}
         if path == "/api/repos/create":
             return {"url": f"{self.url}/me/mt4", "name": "mt4"}
         if "/preupload/" in path:

@@ -267,28 +267,45 @@ class TestGateAndEvaluate:
             read_verdict(out, Finished(2, "midflight: no such policy\n"))
         assert caught.value.permanent
 
-    @pytest.mark.parametrize(("outcome", "after"), [("pass", "done"), ("fail", "skipped")])
-    def test_later_steps_go_by_the_verdict_of_a_gate(self, outcome, after, monkeypatch):
-        """The gate's command is played by a program that writes the verdict where it is told to."""
+    @pytest.fixture
+    def gate(self, monkeypatch):
+        """Plays the gate's command by a program that writes a verdict where it is told to."""
         from midflight.gate.workflow.processes import run_program
         from midflight.gate.workflow.steps import gate
         from midflight.schema import verdict_to_json
 
-        said = verdict_to_json(verdict(outcome))
+        said = verdict()
 
         def played(name, words, context, timeout_s):
             assert (name, words[0], words[1]) == ("gate", "mt4@5", "--policy")
-            code = f"import sys; open(sys.argv[1], 'w').write({said!r}); raise SystemExit({verdict(outcome).exit_code})"
+            code = f"import sys; open(sys.argv[1], 'w').write({verdict_to_json(said)!r}); raise SystemExit({said.exit_code})"
             place = words[words.index("--out") + 1]
             return run_program([*python(code), place], timeout_s=timeout_s, environment={}, folder=context.folder)
 
+        def says(found):
+            nonlocal said
+            said = found
+
         monkeypatch.setattr(gate, "run_midflight", played)
-        workflow(
-            {"kind": "gate", "policy": "policy.toml"}, promote(), command("bad", "raise SystemExit(1)", when="fail")
-        )
+        return says
+
+    def test_a_verdict_about_other_weights_is_a_failure(self, gate):
+        gate(verdict(step=4))
+        first = command("a", "pass", when="always", rollback=python("open('undone', 'w')"))
+        workflow(first, {"kind": "gate", "policy": "policy.toml"}, promote())
+        execution = executor().run(checkpoint(), run="mt4")
+        assert "the verdict is about step 4 of mt4@5" in execution.reason
+        assert [step.status for step in execution.steps] == ["rolled_back", "failed", "skipped"]
+        assert Path("undone").exists()
+
+    @pytest.mark.parametrize(("outcome", "after"), [("pass", "done"), ("fail", "skipped")])
+    def test_later_steps_go_by_the_verdict_of_a_gate(self, outcome, after, gate):
+        gate(verdict(outcome))
+        workflow({"kind": "gate", "policy": "policy.toml"}, promote(), command("told", "pass", when="fail"))
         path = checkpoint()
         execution = executor().run(path, run="mt4")
         assert execution.step("promote").status == after
+        assert {execution.step("promote").status, execution.step("told").status} == {"done", "skipped"}
         trail = [e for e in open_store("s.db").audit() if (e.step, e.event) == ("gate", "done")]
         assert trail[0].detail["evaluations"] == {"gsm8k": "e1"}
         executor().run(path, run="mt4")

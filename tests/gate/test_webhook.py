@@ -130,6 +130,11 @@ class TestSecrets:
         assert execution.reason.endswith("exit code 1: ${env:HOOK_TOKEN}")
         assert "t0ken" not in str(open_store("s.db").audit())
 
+    def test_one_that_is_no_header(self, monkeypatch):
+        monkeypatch.setenv("HOOK_TOKEN", "two\nl1nes")
+        execution = send("https://localhost:1", headers={"X-Token": "Bearer ${env:HOOK_TOKEN}"}, retries=0)
+        assert "Invalid header value b'Bearer ${env:HOOK_TOKEN}'" in execution.reason
+
     def test_a_url_that_is_a_secret_is_checked_when_it_is_known(self, monkeypatch):
         monkeypatch.setenv("HOOK_URL", "http://example.org/T0/B0/secret")
         execution = send("${env:HOOK_URL}")

@@ -32,7 +32,7 @@ def call_function(entry: str, context: StepContext, arguments: Mapping[str, Any]
     Args:
         entry: ``package.module:function``.
         context: Its first argument.
-        arguments: Its keyword arguments, plain enough for JSON. They do not show in the list of processes.
+        arguments: Its keyword arguments, plain enough for JSON; secrets by name, since they are written to a file.
         timeout_s: Seconds that it may take; then its process group is killed.
 
     Raises:

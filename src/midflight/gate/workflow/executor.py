@@ -183,11 +183,10 @@ class WorkflowExecutor:
         run_again: Sequence[str],
     ) -> Execution:
         known = self.store.execution(new.id)
-        if known is not None:
-            _check_cut_off(known, assume_done, run_again)
-            if known.status == "done" or (known.status == "failed" and not retry):
-                self._tell(f"{self.workflow.name}: {known.status} before (execution {known.id})")
-                return known
+        _check_cut_off(known or new, (*assume_done, *run_again))
+        if known is not None and (known.status == "done" or (known.status == "failed" and not retry)):
+            self._tell(f"{self.workflow.name}: {known.status} before (execution {known.id})")
+            return known
         by = Actor(_who(), environ.git_state(self.workflow.path.parent))
         evidence = evidence_of(context.verdict) if context.verdict else {}
         execution = self.store.begin_execution(new, lease.number, by, evidence)
@@ -198,8 +197,8 @@ class WorkflowExecutor:
         return ended
 
 
-def _check_cut_off(execution: Execution, *named: Sequence[str]) -> None:
-    for name in (name for names in named for name in names):
+def _check_cut_off(execution: Execution, named: Sequence[str]) -> None:
+    for name in named:
         status = execution.step(name).status
         if status != "running":
             raise ConfigError(f"step {name!r} was not cut off: it is {status}", hint="leave it out")

@@ -63,7 +63,8 @@ def load_workflow(path: str | Path) -> Workflow:
     steps = tuple(_step(table, f"{path}: steps[{number}]") for number, table in enumerate(tables, start=1))
     _check_order(steps, path)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Workflow(name, path, digest, steps, frozenset(variables_in(tables)))
+    variables = variables_in([step.model_dump(mode="json") for step in steps])
+    return Workflow(name, path, digest, steps, frozenset(variables))
 
 
 def _step(table: Any, origin: str) -> Step:

@@ -123,11 +123,7 @@ class Sitting:
             if undo:
                 self._record(began, "rolling_back")
             else:
-                # what was written down counts if the process died meanwhile, not if the try came to its end
-                state = began.state if began.status == "running" and not tried else {}
-                began = dataclasses.replace(
-                    began, status="running", attempts=began.attempts + 1, reason="", state=state, result={}
-                )
+                began = dataclasses.replace(began, status="running", attempts=began.attempts + 1, reason="", result={})
                 self._record(began, "started", {"attempt": began.attempts})
             try:
                 result = self._take_effect(number, plan, undo)
@@ -151,7 +147,10 @@ class Sitting:
         try:
             if undo:
                 return plan.undo(context, step.result)
-            return plan.carry_out(context, lambda state: self._note(number, state))
+            result = plan.carry_out(context, lambda state: self._note(number, state))
+            if plan.makes_verdict and context.checkpoint is not None:
+                check_evidence(self.store, verdict_from_json(result["verdict"]), context.checkpoint)
+            return result
         except (StepError, StoreError):
             raise
         except MidflightError as error:
@@ -208,10 +207,7 @@ class Sitting:
         step = self.steps[number]
         if not plan.makes_verdict or step.status != "done" or self.context.verdict is not None:
             return
-        verdict = verdict_from_json(step.result["verdict"])
-        if self.context.checkpoint is not None:
-            check_evidence(self.store, verdict, self.context.checkpoint)
-        self.context = dataclasses.replace(self.context, verdict=verdict)
+        self.context = dataclasses.replace(self.context, verdict=verdict_from_json(step.result["verdict"]))
 
     def _say(self, text: str) -> None:
         self._tell(self.scrub(text).rstrip())

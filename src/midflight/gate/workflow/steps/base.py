@@ -35,7 +35,7 @@ class StepContext:
         checkpoint: The checkpoint; None if there is none.
         weights: SHA-256 over its files.
         verdict: What the gate said; None if it has said nothing yet.
-        state: What the step has written down before its process died; empty at the first attempt.
+        state: What the step has written down at an attempt that did not come to its end; empty at the first.
     """
 
     workflow: str
@@ -139,7 +139,7 @@ class Step(Config):
 
         Args:
             context: What it is about. If it is `idempotent`, it may have taken effect before.
-            note: Writes down what is about to be done; it is in `context.state` if the process dies then.
+            note: Writes down what is about to be done; it is in `context.state` of the next attempt, if there is one.
 
         Returns:
             What there is to know about it, plain enough for JSON.

@@ -39,8 +39,8 @@ class PushHubStep(Step):
 
     def carry_out(self, context: StepContext, note: Note) -> Mapping[str, Any]:
         """Uploads, in a process of its own that the time limit can kill."""
-        arguments = self.model_dump(include={"repo", "revision", "private", "endpoint"})
-        return call_function(f"{__name__}:upload", context, {**arguments, "token": resolve(self.token)}, self.timeout_s)
+        arguments = self.model_dump(include={"repo", "revision", "private", "endpoint", "token"})
+        return call_function(f"{__name__}:upload", context, arguments, self.timeout_s)
 
 
 def upload(
@@ -57,7 +57,7 @@ def upload(
         from huggingface_hub import HfApi
     except ImportError as error:
         raise missing_extra("a step of kind 'push_hub'", "hub", error) from None
-    checkpoint, hub = context.needed_checkpoint(), HfApi(token=token)
+    checkpoint, hub = context.needed_checkpoint(), HfApi(token=resolve(token))
     hub.create_repo(repo, private=private, exist_ok=True)
     if revision != "main":
         hub.create_branch(repo, branch=revision, exist_ok=True)
