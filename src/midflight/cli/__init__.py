@@ -1,7 +1,7 @@
 """The command line, one file a command; each is imported when it is called.
 
-Exit codes: 0 = done; 1 = an evaluation failed, or an item has no score or a metric no value; 2 = bad input;
-130 = stopped by Ctrl-C.
+Exit codes: 0 = done; 1 = an evaluation failed, or an item has no score or a metric no value, or a step of a workflow
+failed, or the verdict is fail; 2 = bad input; 3 = the verdict is inconclusive; 130 = stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ app = typer.Typer(
 
 
 def _register() -> None:
+    from midflight.cli.act import act
+    from midflight.cli.audit import audit
     from midflight.cli.catalog import catalog
     from midflight.cli.compare import compare
     from midflight.cli.demo import demo
@@ -48,6 +50,8 @@ def _register() -> None:
     commands: dict[str, Any] = {
         "eval": evaluate,
         "watch": watch,
+        "act": act,
+        "audit": audit,
         "runs": runs,
         "show": show,
         "plot": plot,

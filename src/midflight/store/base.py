@@ -9,7 +9,18 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from midflight.records import EvalReport, Item, Output, Progress, Score
+from midflight.records import (
+    Actor,
+    AuditEvent,
+    EvalReport,
+    Execution,
+    ExecutionStatus,
+    Item,
+    Output,
+    Progress,
+    Score,
+    WorkflowStep,
+)
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -293,6 +304,42 @@ class Store(Protocol):
 
     def end_lease(self, name: str, number: int) -> None:
         """Gives a lease back."""
+
+    def lease_owner(self, name: str) -> str:
+        """Who has, or last had, the lease on a name; empty if nobody ever had."""
+
+    def begin_execution(
+        self, execution: Execution, sitting: int, by: Actor, evidence: Mapping[str, Any] = ...
+    ) -> Execution:
+        """The execution of that id: a new one, or the one that was begun before; from now on `sitting` writes to it."""
+
+    def execution(self, id: str) -> Execution | None:
+        """An execution with its steps; None if it was never begun."""
+
+    def record_step(
+        self,
+        execution: str,
+        sitting: int,
+        step: WorkflowStep,
+        event: str,
+        by: Actor,
+        detail: Mapping[str, Any] = ...,
+    ) -> None:
+        """Keeps how far a step is, and the event in the audit trail: at once, and durable when it returns."""
+
+    def record_execution(
+        self,
+        execution: str,
+        sitting: int,
+        status: ExecutionStatus,
+        event: str,
+        by: Actor,
+        reason: str = ...,
+    ) -> None:
+        """Keeps how far an execution is, and the event in the audit trail."""
+
+    def audit(self, project: str | None = None, execution: str | None = None) -> list[AuditEvent]:
+        """The audit trail, oldest first."""
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
