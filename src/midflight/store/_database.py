@@ -85,6 +85,9 @@ CREATE TABLE step (
     execution TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
     attempts INTEGER NOT NULL, reason TEXT NOT NULL, state TEXT NOT NULL, result TEXT NOT NULL,
     PRIMARY KEY (execution, position)) WITHOUT ROWID;
+CREATE TABLE finding (  -- what the detectors noticed, once a run and kind and attempt
+    run INTEGER NOT NULL, attempt INTEGER NOT NULL, kind TEXT NOT NULL, noticed INTEGER NOT NULL, at REAL NOT NULL,
+    content TEXT NOT NULL, PRIMARY KEY (run, attempt, kind)) WITHOUT ROWID;
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, git TEXT NOT NULL, execution TEXT NOT NULL,
     step TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);

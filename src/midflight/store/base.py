@@ -15,6 +15,7 @@ from midflight.records import (
     EvalReport,
     Execution,
     ExecutionStatus,
+    Finding,
     Item,
     Output,
     Progress,
@@ -292,6 +293,12 @@ class Store(Protocol):
 
     def missing(self, run: int) -> list[tuple[str, int, str]]:
         """Evaluations that were due, did not take place and were not made up for: task, step and reason, by step."""
+
+    def add_finding(self, run: int, attempt: int, finding: Finding) -> None:
+        """Keeps what was noticed; the newest of its kind in an attempt."""
+
+    def findings(self, run: int) -> list[Finding]:
+        """What was noticed in a run, by step; what earlier attempts had beyond a later one's first step is left out."""
 
     def lease(self, name: str) -> tuple[int, int] | None:
         """Number of the lease on a name and how often it was renewed; None if nobody has one."""
