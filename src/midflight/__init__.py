@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from midflight.analyse.compare import compare
     from midflight.distributed import broadcast_tensor_container
     from midflight.evaluator import Evaluator, EvaluatorConfig
+    from midflight.gate.workflow import WorkflowExecutor
     from midflight.metrics import BaseMetric
     from midflight.pipeline import evaluate_lm, evaluate_rw
     from midflight.records import EvalReport
@@ -38,6 +39,7 @@ _HOMES = {
     "EvaluatorConfig": "midflight.evaluator",
     "Run": "midflight.run",
     "Task": "midflight.tasks",
+    "WorkflowExecutor": "midflight.gate.workflow",
     "broadcast_tensor_container": "midflight.distributed",
     "compare": "midflight.analyse.compare",
     "evaluate_lm": "midflight.pipeline",
@@ -63,6 +65,7 @@ __all__ = [  # noqa: RUF022 - what a newcomer needs first comes first
     "open_store",
     "compare",
     "broadcast_tensor_container",
+    "WorkflowExecutor",
 ]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
-from midflight.records import Finding
+from midflight.analyse.importers import ImportedRun
+from midflight.analyse.names import canonical_names
+from midflight.records import EvalReport, Finding
+from midflight.store import RunInfo, Store
 
 PACKAGE = "midflight.analyse.detectors"
 
@@ -118,7 +121,7 @@ class Watch:
         return watched, asked
 
 
-_ALWAYS = frozenset({"loss", "epoch", "reward", "clipped_ratio", "completion_length", "rejected_logps", "chosen_logps"})
+_ALWAYS = frozenset({"loss", "epoch", "reward", "clipped_ratio", "completion_length", "logps_rejected", "logps_chosen"})
 """Series that detectors look back on beside those that they are asked at."""
 
 
@@ -152,20 +155,103 @@ def records_of(columns: Columns) -> Iterable[tuple[int, dict[str, float]]]:
     return sorted(records.items())
 
 
-def guess_algorithm(names: Iterable[str], first_loss: float = math.nan) -> Algorithm:
-    """What is trained how, from what is logged (canonical names) and where the loss begins.
+def guess_algorithm(names: Mapping[str, str], first_loss: float = math.nan, formats: Iterable[str] = ()) -> Algorithm:
+    """What is trained how, from what is logged, where the loss begins, and who logged it.
 
     A language model that knows nothing has a loss of ln(vocabulary), 8 and more; fine-tuning begins far below.
+
+    Args:
+        names: Canonical names that are logged, with their originals.
+        first_loss: The first training loss.
+        formats: Importers that read the log.
     """
     have = set(names)
     families = set(map(_family, have))
-    if have & {"chosen_logps", "rejected_logps", "reward_margin"}:
+    if have & {"logps_chosen", "logps_rejected", "margins"} or names.get("loss") == "dpo_loss":
         return "preference"
     if "rewards/" in families or have & {"reward", "reward_std", "frac_reward_zero_std", "clip_ratio", "value_loss"}:
         return "rl"
     if have & {"importance_ratio", "version_lag"}:
         return "rl"
-    return "pretrain" if first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
+    trainers = _PRETRAINERS & set(formats)
+    return "pretrain" if trainers or first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
 
 
 _LOSS_OF_KNOWING_NOTHING = 7.0
+_PRETRAINERS = frozenset(
+    {"llmc", "nanogpt", "modded_nanogpt", "nanochat", "megatron_console", "megatron_golden", "torchtitan_console",
+     "composer_console"}
+)  # fmt: skip
+
+
+def diagnose_log(log: ImportedRun, kinds: Sequence[str] | None = None) -> Diagnosis:
+    """What was wrong with a run that others logged.
+
+    Args:
+        log: The run, as it was imported.
+        kinds: Detectors to use; None = all.
+    """
+    columns = {
+        canonical: (log.series[original].steps.tolist(), log.series[original].values.tolist())
+        for original, canonical in log.canonical.items()
+    }
+    return diagnose(log.name, columns, facts_of_log(log, columns), kinds)
+
+
+def facts_of_log(log: ImportedRun, columns: Columns) -> Facts:
+    """What a log tells of its run beside the series."""
+    names = {canonical: original for original, canonical in log.canonical.items()}
+    facts = facts_of_config(log.config, names, columns, log.formats)
+    return replace(facts, planned_steps=log.planned_steps or facts.planned_steps)
+
+
+def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None) -> Diagnosis:
+    """What is wrong with a run of the store: its series, and what was evaluated on it.
+
+    Args:
+        store: The store.
+        run: The run.
+        kinds: Detectors to use; None = all.
+    """
+    columns, names = columns_of(store, run.id)
+    return diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+
+
+def columns_of(store: Store, run: int) -> tuple[Columns, dict[str, str]]:
+    """All series of a run that have a canonical name, with what was evaluated; and the names as they were logged."""
+    names = {canonical: original for original, canonical in canonical_names(store.keys(run)).items()}
+    columns: dict[str, tuple[list[int], list[float]]] = {}
+    for canonical, original in names.items():
+        points = store.read_points(run, original)
+        columns[canonical] = points.steps.tolist(), points.values.tolist()
+    for name, step, value in held_out(store.reports(run)):
+        steps, values = columns.setdefault(name, ([], []))
+        steps.append(step)
+        values.append(value)
+    return columns, names
+
+
+def held_out(reports: Iterable[EvalReport]) -> Iterator[tuple[str, int, float]]:
+    """What evaluations measured, as series: ``heldout/<task>/<metric>``, signed so that more is better."""
+    for report in reports:
+        for estimate in report.judging:
+            if estimate.value is not None and estimate.higher_is_better is not None:
+                sign = 1 if estimate.higher_is_better else -1
+                yield f"heldout/{report.task}/{estimate.metric}", report.progress.step, sign * estimate.value
+
+
+def facts_of_config(
+    config: Mapping[str, Any], names: Mapping[str, str], columns: Columns, formats: Iterable[str] = ()
+) -> Facts:
+    """What a run's configuration tells of it; the keys are those of HF and TRL."""
+    losses = columns.get("loss", ((), ()))[1]
+    return Facts(
+        guess_algorithm(names, losses[0] if losses else math.nan, formats),
+        _whole(config.get("max_steps")),
+        _whole(config.get("max_completion_length")),
+        names,
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and value > 0 else None

@@ -31,9 +31,10 @@ class CheckpointEvaluator:
         load: Makes an engine of a checkpoint: from where its files are, and what it is called.
         console: Where results are shown, a line each.
         dead_s: Seconds after which a watcher that gives no sign of life is dead.
+        after: Called with each checkpoint that is evaluated, now or before; False if it failed.
 
     Attributes:
-        failed: Names of checkpoints that could not be evaluated, or not wholly.
+        failed: Names of checkpoints that could not be evaluated, or not wholly, or with which `after` failed.
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class CheckpointEvaluator:
         load: Callable[[Path, str], BaseEngine],
         console: Console,
         dead_s: float = 60.0,
+        after: Callable[[Path], bool] | None = None,
     ) -> None:
         self.tasks, self.run, self.seed, self.load, self.console = tasks, run, seed, load, console
         self.failed: list[str] = []
+        self._after = after
         self._leases = Leases(run.store, environ.owner(), dead_s)
         self._fingerprints = {task.name: task_fingerprint(task, metrics_of(task))[1] for task in tasks}
 
@@ -58,6 +61,8 @@ class CheckpointEvaluator:
             try:
                 checked_step(checkpoint.step, "the step in its name")
                 self._evaluate(checkpoint, lease)
+                if self._after is not None and not self._after(checkpoint.path):
+                    self.failed.append(checkpoint.path.name)
             except LeaseLostError as error:
                 self._say(f"{checkpoint.path.name}: {error}")
                 return False

@@ -31,6 +31,7 @@ from midflight.records.evaluation import (
 )
 from midflight.records.finding import SEVERITIES, Finding, Severity
 from midflight.records.verdict import EXIT_CODES, Decision, Outcome, Subject, Tier, Verdict
+from midflight.records.workflow import Actor, AuditEvent, Execution, ExecutionStatus, StepStatus, WorkflowStep
 
 __all__ = [
     "EXIT_CODES",
@@ -39,6 +40,8 @@ __all__ = [
     "SCORED",
     "SEVERITIES",
     "STATES",
+    "Actor",
+    "AuditEvent",
     "Comparison",
     "Conclusion",
     "Cost",
@@ -46,6 +49,8 @@ __all__ = [
     "Difference",
     "Estimate",
     "EvalReport",
+    "Execution",
+    "ExecutionStatus",
     "Finding",
     "Item",
     "Message",
@@ -63,7 +68,9 @@ __all__ = [
     "Severity",
     "Slice",
     "State",
+    "StepStatus",
     "Subject",
     "Tier",
     "Verdict",
+    "WorkflowStep",
 ]

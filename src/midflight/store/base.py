@@ -6,7 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from midflight.records import EvalReport, Item, Output, Progress, Score
+from midflight.records import (
+    Actor,
+    AuditEvent,
+    EvalReport,
+    Execution,
+    ExecutionStatus,
+    Finding,
+    Item,
+    Output,
+    Progress,
+    Score,
+    WorkflowStep,
+)
 from midflight.store.many import EvaluationRow, Lease, Overviews, Pulse, SeriesCount
 from midflight.store.many import Floats as Floats
 from midflight.store.many import Ints as Ints
@@ -285,6 +297,12 @@ class Store(Protocol):
     def missing(self, run: int) -> list[tuple[str, int, str]]:
         """Evaluations that were due, did not take place and were not made up for: task, step and reason, by step."""
 
+    def add_finding(self, run: int, attempt: int, finding: Finding) -> None:
+        """Keeps what was noticed; the newest of its kind in an attempt."""
+
+    def findings(self, run: int) -> list[Finding]:
+        """What was noticed in a run, by step; what earlier attempts had beyond a later one's first step is left out."""
+
     def lease(self, name: str) -> tuple[int, int] | None:
         """Number of the lease on a name and how often it was renewed; None if nobody has one."""
 
@@ -299,6 +317,42 @@ class Store(Protocol):
 
     def leases(self) -> list[Lease]:
         """All leases, by name; those that were given back included."""
+
+    def lease_owner(self, name: str) -> str:
+        """Who has, or last had, the lease on a name; empty if nobody ever had."""
+
+    def begin_execution(
+        self, execution: Execution, sitting: int, by: Actor, evidence: Mapping[str, Any] = ...
+    ) -> Execution:
+        """The execution of that id: a new one, or the one that was begun before; from now on `sitting` writes to it."""
+
+    def execution(self, id: str) -> Execution | None:
+        """An execution with its steps; None if it was never begun."""
+
+    def record_step(
+        self,
+        execution: str,
+        sitting: int,
+        step: WorkflowStep,
+        event: str,
+        by: Actor,
+        detail: Mapping[str, Any] = ...,
+    ) -> None:
+        """Keeps how far a step is, and the event in the audit trail: at once, and durable when it returns."""
+
+    def record_execution(
+        self,
+        execution: str,
+        sitting: int,
+        status: ExecutionStatus,
+        event: str,
+        by: Actor,
+        reason: str = ...,
+    ) -> None:
+        """Keeps how far an execution is, and the event in the audit trail."""
+
+    def audit(self, project: str | None = None, execution: str | None = None) -> list[AuditEvent]:
+        """The audit trail, oldest first."""
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""

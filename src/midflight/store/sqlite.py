@@ -6,15 +6,26 @@ from pathlib import Path
 
 from midflight.store._database import Database
 from midflight.store._evaluations import EvaluationTable
+from midflight.store._findings import FindingTable
 from midflight.store._leases import LeaseTable
 from midflight.store._overviews import OverviewTable
 from midflight.store._pulse import PulseTable
 from midflight.store._runs import RunTable
 from midflight.store._series import SeriesTable
+from midflight.store._workflows import WorkflowTable
 
 
-class SQLiteStore(RunTable, SeriesTable, OverviewTable, PulseTable, EvaluationTable, LeaseTable):
-    """Runs, points, evaluations, outputs and scores in one file.
+class SQLiteStore(
+    RunTable,
+    SeriesTable,
+    OverviewTable,
+    PulseTable,
+    EvaluationTable,
+    FindingTable,
+    LeaseTable,
+    WorkflowTable,
+):
+    """Runs, points, evaluations, outputs, scores, findings and what workflows did in one file.
 
     Args:
         path: The file; made if it does not exist.

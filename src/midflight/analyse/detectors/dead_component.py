@@ -8,13 +8,13 @@ from typing import ClassVar
 from midflight.analyse.detectors.base import Detector, Moment, Streak
 from midflight.records import Finding, Severity
 
-STEPS = 50
+STEPS = 60
 RECORDS = 8
 """Steps and records for which the component is 0 to the digit."""
 
 
 class DeadComponent(Detector):
-    """A reward component of exactly 0 for 50 steps, while the whole reward varies; a penalty at its best is none."""
+    """A reward component of exactly 0 for 60 steps, while the whole reward varies; a penalty at its best is none."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("rewards/",)
@@ -31,7 +31,7 @@ class DeadComponent(Detector):
         """Looks at each component."""
         reward = now.past.get("reward")
         for name, value in now.values.items():
-            if not name.startswith("rewards/"):
+            if not name.startswith("rewards/") or name.endswith("/std"):
                 continue
             track, streak = now.past[name], self._streaks.setdefault(name, Streak())
             count = streak.hold(now.step, value == 0)

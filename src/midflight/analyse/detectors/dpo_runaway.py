@@ -22,7 +22,7 @@ class DPORunaway(Detector):
     """Margins above 5, the loss below 15 % of its start, and rejected answers a quarter less likely."""
 
     severity: ClassVar[Severity] = "warn"
-    needs: ClassVar[Sequence[str]] = ("reward_margin",)
+    needs: ClassVar[Sequence[str]] = ("margins",)
     algorithms = frozenset({"preference"})
     meaning = "The model is pushed away from rejected answers beyond what any pair asks for; chosen ones may sink, too."
     advice = "Stop at the best held-out accuracy; fewer epochs, a higher beta, a lower rate, an SFT term on the chosen."
@@ -30,7 +30,7 @@ class DPORunaway(Detector):
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at margin, loss and log-probabilities."""
-        margin, loss, rejected = (now.past.get(name) for name in ("reward_margin", "loss", "rejected_logps"))
+        margin, loss, rejected = (now.past.get(name) for name in ("margins", "loss", "logps_rejected"))
         if margin is None or loss is None or rejected is None or min(loss.count, margin.count) < 2 * LEVEL:
             return None
         self.enough = True
@@ -44,7 +44,7 @@ class DPORunaway(Detector):
             f"margin {margin.median(LEVEL):.3g}, loss {loss.median(LEVEL):.3g}, rejected log-probability {start:.4g} → "
         )
         text += f"{start - fallen:.4g}"
-        metrics = ["reward_margin", "rejected_logps"]
+        metrics = ["margins", "logps_rejected"]
         return self.finding(
             now,
             margin.step_of_newest(LEVEL),

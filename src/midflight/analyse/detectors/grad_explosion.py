@@ -16,13 +16,13 @@ BEYOND = 10.0
 HUGE = 100.0
 """A hundred times the usual clipping threshold of 1: what is left after clipping is a direction of noise."""
 HUGE_OF_LAST = (2, 10)
-"""Records that are huge, of how many, in post-training, where norms of pre-training's first steps do not occur."""
+"""Records that are huge, of how many, in RL; summed losses of other kinds may have such norms."""
 LEVEL = 10
 """Records whose median is the present level."""
 
 
 class GradExplosion(Detector):
-    """Ten times the largest norm so far; or, in post-training, two of ten records above 100; or ten times the level."""
+    """Ten times the largest norm so far; or, in RL, two of ten records above 100; or ten times the level."""
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("grad_norm",)
@@ -53,7 +53,7 @@ class GradExplosion(Detector):
                     f"grad_norm {norm:.4g} is {norm / largest:.3g} times the largest of {self._seen - 1} records before"
                 )
                 return self.finding(now, now.step, ["grad_norm"], text, value=norm, largest_before=largest)
-        if norm >= HUGE and now.facts.algorithm != "pretrain":
+        if norm >= HUGE and now.facts.algorithm == "rl":
             return self._several_huge(now, norm)
         return self._risen(now, track.median(LEVEL)) if self._seen >= 4 * LEVEL else None
 

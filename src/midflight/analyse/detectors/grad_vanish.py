@@ -9,13 +9,15 @@ from midflight.analyse.detectors.base import Detector, Moment
 from midflight.records import Finding, Severity
 
 OF_LAST = (10, 12)
-"""Records without a gradient, of how many; fewer happen where groups have no spread."""
+"""Records without a gradient, of how many."""
+EXACT_OF_LAST = (14, 16)
+"""The same where each is exactly 0, as it is now and then while no group of answers has spread."""
 NOTHING = 1e-4
 """Share of the largest norm so far below which there is no gradient."""
 
 
 class GradVanish(Detector):
-    """Ten of twelve records have a gradient of less than a ten-thousandth of the largest so far."""
+    """Ten of twelve records have less than a ten-thousandth of the largest gradient so far; exact zeros, 14 of 16."""
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("grad_norm",)
@@ -30,14 +32,15 @@ class GradVanish(Detector):
     def update(self, now: Moment) -> Finding | None:
         """Looks at the last records."""
         track = now.past["grad_norm"]
-        count, of = OF_LAST
-        if track.count < of:
+        if track.count < OF_LAST[1]:
             return None
         self.enough = True
-        if track.last > NOTHING * track.highest:
+        bound = NOTHING * track.highest
+        if track.last > bound:
             return None
-        newest = track.newest(of)
-        none = [norm <= NOTHING * track.highest for norm in newest]
+        exact = not any(0 < norm <= bound for norm in track.newest(OF_LAST[1]))
+        count, of = EXACT_OF_LAST if exact else OF_LAST
+        none = [norm <= bound for norm in track.newest(of)]
         if sum(none) < count:
             return None
         onset = list(track.steps)[-of:][none.index(True)]

@@ -10,6 +10,8 @@ from midflight.records import Finding, Severity
 
 NATS = 1.0
 """Mean KL divergence a token, from which on few tokens are the reference's; healthy runs stay below 0.2."""
+SUMMED = {"objective/kl": 50.0}
+"""Logged names whose value is a sum over the answer, as in TRL's PPO, with the bound that takes the place of it."""
 IN_A_ROW = 2
 
 
@@ -30,7 +32,11 @@ class KLBlowup(Detector):
         """Looks at the record."""
         kl = now.values["kl"]
         self.enough = self.enough or now.past["kl"].count >= IN_A_ROW
-        if self._streak.hold(now.step, kl > NATS) < IN_A_ROW:
+        name = now.facts.names.get("kl", "kl")
+        bound = SUMMED.get(name, NATS)
+        if self._streak.hold(now.step, kl > bound) < IN_A_ROW:
             return None
-        text = f"kl {kl:.3g} nats a token, above {NATS:g} for {IN_A_ROW} records"
-        return self.finding(now, self._streak.onset, ["kl"], text, value=kl, bound=NATS)
+        text = (
+            f"kl {kl:.3g} nats {'an answer' if name in SUMMED else 'a token'}, above {bound:g} for {IN_A_ROW} records"
+        )
+        return self.finding(now, self._streak.onset, ["kl"], text, value=kl, bound=bound)

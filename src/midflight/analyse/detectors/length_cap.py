@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -15,8 +14,8 @@ RECORDS = 3
 SURE_SHARE = 0.8
 """The same for a single record that is a mean over many steps."""
 SURE_SPAN = 10
-AT_THE_LIMIT = 3
-"""Records whose mean length is one and the same whole number, the largest there was: the limit."""
+AT_THE_LIMIT = (3, 10)
+"""Records, of how many, whose mean length is one and the same whole number, the largest there was: the limit."""
 NEAR = 0.9
 """Share of the limit that mean lengths reach."""
 
@@ -30,9 +29,6 @@ class LengthCap(Detector):
     meaning = "A cut answer gets no reward whatever it would have said: training rewards brevity, or nothing."
     advice = "Raise max_completion_length, mask cut answers, or ask for shorter ones; check that the model can end."
     confirm = "What do the answers that ended score? Does the model ever write its end token?"
-
-    def __init__(self) -> None:
-        self._lengths: Counter[float] = Counter()
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at the share that was cut, or at lengths where that is not logged."""
@@ -56,15 +52,13 @@ class LengthCap(Detector):
         track = now.past.get("completion_length")
         if "completion_length" not in now.values or track is None or "clipped_ratio" in now.past:
             return None
-        length = now.values["completion_length"]
-        if length == int(length if length - length == 0 else 0):
-            self._lengths[length] += 1
-        limit = now.facts.length_limit or track.highest
         if track.count < RECORDS:
             return None
         self.enough = True
-        if self._lengths[limit] < AT_THE_LIMIT or track.median(2 * RECORDS) < NEAR * limit:
+        limit, newest = now.facts.length_limit or track.highest, track.newest(AT_THE_LIMIT[1])
+        hits = newest.count(limit)
+        if limit != int(limit) or hits < AT_THE_LIMIT[0] or track.median(2 * RECORDS) < NEAR * limit:
             return None
-        text = f"mean lengths stand at {limit:g} tokens in {self._lengths[limit]} of {track.count} records"
+        text = f"mean lengths stand at {limit:g} tokens in {hits} of {len(newest)} records"
         onset = track.step_of_newest(2 * RECORDS)
         return self.finding(now, onset, ["completion_length"], text, limit=limit, level=track.median(2 * RECORDS))

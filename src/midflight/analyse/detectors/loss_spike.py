@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import SUPERVISED, Detector, Moment, Streak
+from midflight.analyse.detectors.base import SUPERVISED, Detector, Moment, Streak, start_level
 from midflight.records import Finding, Severity
 
 WINDOW = 128
@@ -56,7 +56,7 @@ class LossSpike(Detector):
             self._level = track.centre_and_spread(WINDOW)
         assert self._level is not None
         level, spread = self._level
-        height = SIGMA * max(spread, 0.01 * abs(level))
+        height = SIGMA * max(spread, 0.01 * abs(level), 0.001 * abs(start_level(track)))
         if self._streak.hold(now.step, loss > level + height) < IN_A_ROW:
             return None
         text = f"loss {loss:.4g} is above {level + height:.4g} for {IN_A_ROW} records; before it was {level:.4g}"

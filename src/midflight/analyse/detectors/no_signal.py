@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment, Streak
+from midflight.analyse.detectors.base import Detector, Moment, Streak, start_level
 from midflight.records import Finding, Severity
 
 IN_A_ROW = 5
@@ -16,6 +16,8 @@ WITHOUT_SPREAD_KNOWN = 12
 """The same where only the mean reward is logged."""
 SHARE = 0.8
 """Mean share of groups without spread, over the last records, from which on batches are wasted."""
+SHARE_LEARNED = 0.9
+"""The same where the reward has risen: groups may be all right."""
 SHARE_OF = 10
 
 
@@ -67,7 +69,9 @@ class NoSignal(Detector):
         self.enough = True
         shares = track.newest(SHARE_OF)
         mean = sum(shares) / len(shares)
-        if mean < SHARE:
+        reward = now.past.get("reward")
+        learned = reward is not None and reward.count > 5 and reward.median(SHARE_OF) > start_level(reward)
+        if mean < (SHARE_LEARNED if learned else SHARE):
             return None
         text = f"{mean:.0%} of the groups have no spread, over {SHARE_OF} records"
         onset = track.step_of_newest(SHARE_OF)

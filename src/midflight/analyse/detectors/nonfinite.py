@@ -18,7 +18,7 @@ class NonFinite(Detector):
     """A loss, reward or divergence that is not finite at once; a gradient, if it stays so."""
 
     severity: ClassVar[Severity] = "stop"
-    needs = ("loss", "grad_norm", "kl", "entropy", "reward", "eval_loss", "chosen_logps", "rejected_logps")
+    needs = ("loss", "grad_norm", "kl", "entropy", "reward", "eval_loss", "logps_chosen", "logps_rejected")
     meaning = "A number overflowed or was never one; from here on every weight may be NaN."
     advice = (
         "Go back to the checkpoint before it; look at the batch of that step; lower the learning rate, clip gradients, "

@@ -19,9 +19,9 @@ TOP = 0.05
 """Share of the range below its top where a reward is no plateau, but done."""
 LEVEL = 32
 """Records of loss whose median is the level."""
-STEP_OF_GAIN = 0.1
+STEP_OF_GAIN = 0.03
 """Share of all that was gained so far which counts as further progress."""
-TIMES = 2.0
+TIMES = 3.0
 """Times as long as it took to get there that a loss has to stand still."""
 FLAT_RECORDS = 100
 CONVERGED = 0.02
@@ -31,7 +31,7 @@ POWER = 2.8
 
 
 class Plateau(Detector):
-    """Reward without a trend over 200 records, or a fine-tuning loss that stands still twice as long as it fell."""
+    """Reward without a trend over 200 records, or a fine-tuning loss that stands still thrice as long as it fell."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("reward", "loss")

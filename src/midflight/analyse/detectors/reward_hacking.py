@@ -14,6 +14,8 @@ EVALS = 2
 """Held-out evaluations in a row that are below the best."""
 FALL = 0.1
 """Fall of a held-out score from its best, as a share of it."""
+HELD_OUT = ("heldout/", "eval_reward", "eval_accuracy")
+"""Series that tell what the reward stands for; of those below ``heldout/`` more is better."""
 LENGTH_LEFT = 0.2
 """Share of the length at the start: an answer without its reasoning."""
 
@@ -22,7 +24,7 @@ class RewardHacking(Detector):
     """Training reward up while held-out scores fall for two evaluations; or while answers shrink to a fifth."""
 
     severity: ClassVar[Severity] = "stop"
-    needs: ClassVar[Sequence[str]] = ("heldout/", "completion_length")
+    needs: ClassVar[Sequence[str]] = ("heldout/", "eval_reward", "eval_accuracy", "completion_length")
     algorithms = frozenset({"rl"})
     meaning = "The policy has found what the reward function pays for beside the task."
     advice = "Read the best-paid answers; mend the reward function; add a KL term; go back to before the onset."
@@ -43,7 +45,7 @@ class RewardHacking(Detector):
         return self._held_out(now, reward) or self._bare(now, reward)
 
     def _held_out(self, now: Moment, reward: Track) -> Finding | None:
-        for name in [name for name in now.values if name.startswith("heldout/")]:
+        for name in [name for name in now.values if name.startswith(HELD_OUT)]:
             score = now.values[name]
             best, at = self._best.get(name, (float("-inf"), now.step))
             self.enough = True
