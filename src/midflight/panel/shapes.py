@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict  # pydantic makes schemas of these alone before Python 3.12
 
-from midflight.records import Conclusion, Severity, State
+from midflight.panel.state import State
+from midflight.records import Conclusion, Severity
+from midflight.records import State as ItemState
 
 Json = Any
 """What a user or a task has put there."""
@@ -33,7 +35,7 @@ class EstimateShape(TypedDict):
     num_scored: int
     clusters: int
     method: str
-    counts: dict[State, int]
+    counts: dict[ItemState, int]
     unit: str
     higher_is_better: bool | None
     lowest: float | None
@@ -136,7 +138,7 @@ class RunShape(TypedDict):
     id: int
     project: str
     name: str
-    state: Literal["running", "finished", "failed", "interrupted", "lost"]
+    state: State
     created: float
     heartbeat: float
     finished: float | None

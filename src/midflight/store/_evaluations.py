@@ -166,7 +166,7 @@ class EvaluationTable:
             rows = db.execute(
                 f"SELECT {columns} {where} ORDER BY started DESC, id LIMIT ?3 OFFSET ?4", (*chosen, limit, offset)
             ).fetchall()
-        return total, [EvaluationRow(*row[:8], report_from_json(row[8]) if row[8] else None) for row in rows]
+        return total, [EvaluationRow(*(*row[:8], row[8] and report_from_json(row[8]))) for row in rows]
 
     def unfinished(self, run: int) -> list[UnfinishedEvaluation]:
         """Evaluations of a run without a result, that no later attempt superseded, by step."""

@@ -28,9 +28,14 @@ class PulseTable:
                 "SELECT run, sum(status IN ('done', 'partial')), sum(status NOT IN ('done', 'partial')), sum(seconds)"
                 " FROM evaluation GROUP BY run"
             ).fetchall()
+            findings = dict(db.execute("SELECT run, count(*) FROM finding GROUP BY run").fetchall())
         series = {run: tuple(rest) for run, *rest in heads}
         evaluated = {run: tuple(rest) for run, *rest in evaluations}
-        return [Pulse(*row, *series.get(row[0], (0, 0, None)), *evaluated.get(row[0], (0, 0, 0.0))) for row in runs]
+        found = []
+        for run, *signs in runs:
+            counts = (*series.get(run, (0, 0, None)), *evaluated.get(run, (0, 0, 0.0)), findings.get(run, 0))
+            found.append(Pulse(run, *signs, *counts))
+        return found
 
     def series_counts(self, runs: Sequence[int]) -> list[SeriesCount]:
         """The series of runs, by name."""

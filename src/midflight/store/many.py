@@ -73,6 +73,7 @@ class Pulse:
         num_evaluations: Evaluations with a result.
         num_unfinished: The others.
         evaluation_seconds: Seconds that they took.
+        num_findings: What the detectors noticed while it ran.
     """
 
     run: int
@@ -85,6 +86,7 @@ class Pulse:
     num_evaluations: int = 0
     num_unfinished: int = 0
     evaluation_seconds: float = 0.0
+    num_findings: int = 0
 
 
 @dataclass(frozen=True, slots=True)

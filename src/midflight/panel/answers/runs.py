@@ -1,0 +1,181 @@
+"""The table of runs: filtered, sorted, a page at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from midflight.panel.panel import Panel
+from midflight.panel.parameters import Choice, Ids, Number, Text
+from midflight.panel.plain import flat
+from midflight.panel.rows import leading_series, rows_of
+from midflight.panel.shapes import RunShape
+from midflight.panel.state import state_of
+from midflight.store import Pulse, RunInfo, SeriesCount
+
+PATH = "/api/runs"
+STATES = ("running", "finished", "failed", "interrupted", "lost")
+PARAMETERS = (
+    Text("project", "Only this project."),
+    Text("search", "Only runs with this in their name, a tag, or `key=value` of their configuration; any case."),
+    Choice("state", "Only runs in this state.", values=STATES),
+    Text("tag", "Only runs with this tag."),
+    Ids("runs", "Only these runs."),
+    Text("sort", "created, name, state, last_step, seconds, train_share, config.KEY or task.TASK.", default="created"),
+    Choice("order", "Largest or smallest first.", default="desc", values=("asc", "desc")),
+    Number("limit", "Runs of a page.", default=200, low=1, high=1000),
+    Number("offset", "Runs before it.", default=0, high=1_000_000_000),
+)
+MOST_COLUMNS = 200
+
+
+class TaskColumn(TypedDict):
+    """A task as a column."""
+
+    task: str
+    label: str
+    metric: str
+    unit: str
+    higher_is_better: bool | None
+    lowest: float | None
+    highest: float | None
+
+
+class SeriesColumn(TypedDict):
+    """A training series, as a chart."""
+
+    key: str
+    num_runs: int
+    num_points: int
+
+
+class Columns(TypedDict):
+    """What the table may show."""
+
+    config: list[str]
+    tasks: list[TaskColumn]
+    tags: list[str]
+    series: list[SeriesColumn]
+
+
+class Answer(TypedDict):
+    """A page of the table."""
+
+    total: int
+    offset: int
+    runs: list[RunShape]
+    columns: Columns
+    since: str
+
+
+def answer(panel: Panel, *, sort: str, order: str, limit: int, offset: int, **wanted: Any) -> Answer:
+    """The runs that match; columns of all of them, tasks of those of this page."""
+    since = panel.token
+    pulses = {pulse.run: pulse for pulse in panel.store.pulses()}
+    runs = [run for run in panel.store.runs(wanted["project"] or None) if run.id in pulses]
+    runs = [run for run in runs if _matches(panel, run, pulses[run.id], **wanted)]
+    series = panel.store.series_counts([run.id for run in runs])
+    leading = leading_series(series)
+    if sort.startswith("task.") or sort == "train_share":  # all rows are needed to know which come first
+        rows = rows_of(panel, runs, pulses, leading)
+        shown = _sorted(rows, _by_row(sort), order)[offset : offset + limit]
+    else:
+        page = _sorted(runs, _by_run(panel, sort, pulses), order)[offset : offset + limit]
+        shown = rows_of(panel, page, pulses, leading)
+    return {
+        "total": len(runs),
+        "offset": offset,
+        "runs": shown,
+        "columns": {
+            "config": _config_columns(runs),
+            "tasks": _task_columns(shown),
+            "tags": [tag for tag, _ in Counter(tag for run in runs for tag in run.tags).most_common(MOST_COLUMNS)],
+            "series": _series_columns(series, leading),
+        },
+        "since": since,
+    }
+
+
+def _matches(
+    panel: Panel, run: RunInfo, pulse: Pulse, *, project: str, search: str, state: str, tag: str, runs: Sequence[int]
+) -> bool:
+    del project  # the store has asked for it
+    if (runs and run.id not in runs) or (tag and tag not in run.tags):
+        return False
+    if state and state_of(panel.store, pulse) != state:
+        return False
+    if not search:
+        return True
+    texts = (run.name, *run.tags, *(f"{key}={value}" for key, value in flat(run.config).items()))
+    return any(search.casefold() in text.casefold() for text in texts)
+
+
+def _sorted(rows: Sequence[Any], key: Callable[[Any], Any], order: str) -> list[Any]:
+    """Rows by a key; those that have none at the end, whatever the order."""
+    known = [row for row in rows if key(row) is not None]
+    numbers = all(isinstance(key(row), int | float) for row in known)
+    known.sort(key=key if numbers else lambda row: str(key(row)), reverse=order == "desc")
+    return known + [row for row in rows if key(row) is None]
+
+
+def _by_run(panel: Panel, sort: str, pulses: dict[int, Pulse]) -> Callable[[RunInfo], Any]:
+    if sort.startswith("config."):
+        name = sort.removeprefix("config.")
+        return lambda run: flat(run.config).get(name)
+    keys: dict[str, Callable[[RunInfo], Any]] = {
+        "name": lambda run: run.name,
+        "state": lambda run: state_of(panel.store, pulses[run.id]),
+        "last_step": lambda run: pulses[run.id].last_step,
+        "seconds": lambda run: (run.finished or pulses[run.id].heartbeat) - run.created,
+        "created": lambda run: run.created,
+    }
+    if sort not in keys:
+        Choice("sort", values=(*keys, "train_share", "config.KEY", "task.TASK")).parse([sort])
+    return keys[sort]
+
+
+def _by_row(sort: str) -> Callable[[RunShape], Any]:
+    if sort == "train_share":
+        return lambda row: row["train_share"]
+    task = sort.removeprefix("task.")
+    return lambda row: next((one["estimate"]["value"] for one in row["latest"] if one["task"] == task), None)
+
+
+def _config_columns(runs: Sequence[RunInfo]) -> list[str]:
+    """Names of configuration values: those that differ first."""
+    values: dict[str, set[str]] = {}
+    counts: Counter[str] = Counter()
+    for run in runs:
+        for key, value in flat(run.config).items():
+            values.setdefault(key, set()).add(repr(value))
+            counts[key] += 1
+    differs = {key: len(found) > 1 or counts[key] < len(runs) for key, found in values.items()}
+    return sorted(values, key=lambda key: not differs[key])[:MOST_COLUMNS]
+
+
+def _task_columns(rows: Sequence[RunShape]) -> list[TaskColumn]:
+    found: dict[tuple[str, str], TaskColumn] = {}
+    for row in rows:
+        for one in row["latest"]:
+            estimate = one["estimate"]
+            found.setdefault(
+                (one["task"], one["label"]),
+                {
+                    "task": one["task"],
+                    "label": one["label"],
+                    "metric": one["metric"],
+                    "unit": estimate["unit"],
+                    "higher_is_better": estimate["higher_is_better"],
+                    "lowest": estimate["lowest"],
+                    "highest": estimate["highest"],
+                },
+            )
+    return list(found.values())[:MOST_COLUMNS]
+
+
+def _series_columns(series: Sequence[SeriesCount], leading: str | None) -> list[SeriesColumn]:
+    ordered = sorted(series, key=lambda one: (one.key != leading, -one.num_runs, one.key))
+    return [{"key": one.key, "num_runs": one.num_runs, "num_points": one.num_points} for one in ordered[:MOST_COLUMNS]]

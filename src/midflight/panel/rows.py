@@ -1,0 +1,141 @@
+"""Rows of the table of runs; what costs time to find is kept until the run changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from midflight.analyse.curves import Curve, curves_of
+from midflight.analyse.variants import newest_of_each
+from midflight.panel.panel import Panel
+from midflight.panel.plain import estimate, flat
+from midflight.panel.shapes import Latest, RunShape, Spark
+from midflight.panel.state import state_of
+from midflight.records import EvalReport
+from midflight.store import Pulse, RunInfo, SeriesCount
+
+SPARK = 64
+"""Points of a small curve."""
+MOST_TASKS = 50
+_LEADING = ("loss", "train/loss", "train_loss", "reward", "train/reward")
+
+
+def rows_of(panel: Panel, runs: Sequence[RunInfo], pulses: dict[int, Pulse], leading: str | None) -> list[RunShape]:
+    """The rows of runs.
+
+    Args:
+        panel: Where they are.
+        runs: The runs.
+        pulses: Signs of life by run.
+        leading: The series that is drawn small of runs without an evaluation.
+    """
+    sparks = _series_sparks(panel, [run for run in runs if not pulses[run.id].num_evaluations], pulses, leading)
+    return [_row(panel, run, pulses[run.id], sparks.get(run.id)) for run in runs]
+
+
+def leading_series(series: Sequence[SeriesCount]) -> str | None:
+    """The series that says most of a training, by its name; None if there is none."""
+    keys = [one.key for one in series]
+    named = (key for key in _LEADING if key in keys)
+    ending = (key for key in keys if key.rpartition("/")[2] == "loss")
+    return next(named, None) or next(ending, None) or (keys[0] if keys else None)
+
+
+def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunShape:
+    evaluated = _evaluated(panel, run, pulse) if pulse.num_evaluations else {}
+    steps = [step for step in (pulse.last_step, evaluated.get("last_step")) if step is not None]
+    return {
+        "id": run.id,
+        "project": run.project,
+        "name": run.name,
+        "state": state_of(panel.store, pulse),
+        "created": run.created,
+        "heartbeat": pulse.heartbeat,
+        "finished": run.finished,
+        "seconds": max(0.0, (run.finished or pulse.heartbeat) - run.created),
+        "attempts": run.attempts,
+        "tags": list(run.tags)[:MOST_TASKS],
+        "config": flat(run.config),
+        "git": {name: str(value)[:200] for name, value in list(run.git.items())[:10]},
+        "lost_points": run.lost_points,
+        "last_step": max(steps, default=None),
+        "num_series": pulse.num_series,
+        "num_points": pulse.num_points,
+        "num_evaluations": pulse.num_evaluations,
+        "num_unfinished": pulse.num_unfinished,
+        "train_share": evaluated.get("train_share"),
+        "evaluation_seconds": pulse.evaluation_seconds,
+        "spark": evaluated.get("spark") or spark,
+        "latest": evaluated.get("latest", []),
+        "findings": panel.diagnoses.counts(run, pulse),
+    }
+
+
+def _evaluated(panel: Panel, run: RunInfo, pulse: Pulse) -> dict[str, Any]:
+    """What the evaluations of a run add to its row."""
+    key = ("row", run.id, pulse.num_evaluations, pulse.num_unfinished, pulse.evaluation_seconds, run.attempts)
+    found: dict[str, Any] = panel.kept(key, lambda: _of_reports(panel, run))
+    return found
+
+
+def _of_reports(panel: Panel, run: RunInfo) -> dict[str, Any]:
+    reports = panel.store.reports(run.id)
+    if not reports:
+        return {}
+    shares = [r.cost.train_share for r in sorted(reports, key=lambda r: r.started_at) if r.cost.train_share is not None]
+    curve = next((curve for curve in curves_of(panel.store, [run]) if curve.reports), None)
+    return {
+        "last_step": max(report.progress.step for report in reports),
+        "train_share": shares[-1] if shares else None,
+        "latest": [latest(report, label) for report, label in newest_of_each(reports)[:MOST_TASKS]],
+        "spark": None if curve is None else _spark(curve),
+    }
+
+
+def latest(report: EvalReport, label: str) -> Latest:
+    """The newest evaluation of a task, by the first metric that judges."""
+    first = report.judging[0]
+    return {
+        "task": report.task,
+        "label": label,
+        "metric": first.metric,
+        "step": report.progress.step,
+        "evaluation": report.id,
+        "estimate": estimate(first),
+    }
+
+
+def _spark(curve: Curve) -> Spark:
+    kept = np.unique(np.linspace(0, len(curve.steps) - 1, SPARK).round().astype(int)).tolist()
+    return {
+        "kind": "evaluation",
+        "key": f"{curve.task} {curve.metric}",
+        "steps": [curve.steps[at] for at in kept],
+        "values": [curve.values[at] for at in kept],
+    }
+
+
+def _series_sparks(
+    panel: Panel, runs: Sequence[RunInfo], pulses: dict[int, Pulse], leading: str | None
+) -> dict[int, Spark]:
+    if leading is None or not runs:
+        return {}
+    key = ("sparks", leading, tuple((run.id, pulses[run.id].num_points) for run in runs))
+    found: dict[int, Spark] = panel.kept(key, lambda: _read_sparks(panel, runs, leading))
+    return found
+
+
+def _read_sparks(panel: Panel, runs: Sequence[RunInfo], leading: str) -> dict[int, Spark]:
+    found = panel.store.read_overviews([run.id for run in runs], [leading], buckets=SPARK)
+    sparks: dict[int, Spark] = {}
+    for (run, key), mean in zip(found.series, found.mean, strict=True):
+        there = np.isfinite(mean)
+        sparks[run] = {
+            "kind": "series",
+            "key": key,
+            "steps": found.steps[there].tolist(),
+            "values": mean[there].tolist(),
+        }
+    return sparks
