@@ -137,7 +137,7 @@ def _decide(
     return replace(
         decision,
         outcome=outcome,
-        reason=_reason(rule, weighed, outcome, alpha, p_fail, by_value),
+        reason=_reason(weighed, outcome, p_fail, by_value),
         value=weighed.value,
         baseline=weighed.baseline,
         difference=weighed.difference,
@@ -164,22 +164,24 @@ def _by_proof(p_pass: float | None, p_fail: float | None, alpha: float) -> Outco
     return "fail" if p_fail is not None and p_fail <= alpha else "inconclusive"
 
 
-def _reason(rule: Rule, weighed: Weighed, outcome: Outcome, alpha: float, p_fail: float | None, by_value: bool) -> str:
-    """Why it ended so: what was measured, what was asked for, how sure it is."""
-    measured = f"{weighed.judged} {_judged_value(weighed)}"
+def _reason(weighed: Weighed, outcome: Outcome, p_fail: float | None, by_value: bool) -> str:
+    """Why it ended so: what was measured, what it was held against, how sure it is."""
+    measured, bound = f"{weighed.judged} {_judged_value(weighed)}", _number(weighed.bound)
     if by_value:
         told = "measured once, without error" if not weighed.tested else "the value alone, noise and all"
-        return f"{measured}: {'meets' if weighed.meets else 'misses'} {rule.words} ({told})"
-    if weighed.p_pass is None:
-        return f"{measured} from {weighed.n} items: too little to tell"
+        met = "meets" if weighed.meets else "misses"
+        return f"{measured} {met} the bound {bound} ({told})"
+    if weighed.p_pass is None or p_fail is None:
+        return f"{measured}: {weighed.n} items are too few, or too much alike, to tell it from {bound}"
     if weighed.ci_low is not None or weighed.ci_high is not None:
-        measured += f" [{_number(weighed.ci_low)}, {_number(weighed.ci_high)}] at {100 * (1 - 2 * alpha):.4g} %"
-    tests = {
-        "pass": f"proved (p = {weighed.p_pass:.2g})",
-        "fail": f"proved to be otherwise (p = {p_fail or 0.0:.2g})",
-        "inconclusive": f"not proved (p = {weighed.p_pass:.2g}), nor the opposite (p = {p_fail or 0.0:.2g})",
-    }
-    return f"{measured}, n = {weighed.n}: {rule.words} is {tests[outcome]}"
+        measured += f" [{_number(weighed.ci_low)}, {_number(weighed.ci_high)}]"
+    good, bad = ("above", "below") if weighed.above else ("below", "above")
+    return {
+        "pass": f"{measured} is {good} {bound} (p = {weighed.p_pass:.2g})",
+        "fail": f"{measured} is {bad} {bound} (p = {p_fail:.2g})",
+        "inconclusive": f"{measured} is not shown to be {good} {bound} (p = {weighed.p_pass:.2g}),"
+        f" nor {bad} it (p = {p_fail:.2g})",
+    }[outcome]
 
 
 def _judged_value(weighed: Weighed) -> str:
@@ -231,14 +233,13 @@ def _outcome(decisions: Sequence[Decision]) -> Outcome:
 
 
 def _warnings(policy: Policy, decisions: Sequence[Decision], look: int) -> list[str]:
-    """Advisory rules that do not pass, what the policy let through with a warning, and looks that nobody pays for."""
+    """What the policy lets through with a warning, and looks that nobody pays for."""
     found = [
-        f"{decision.rule} ({decision.tier}, {decision.outcome}): {decision.reason}"
+        f"{decision.rule} is let through: {decision.reason}"
         for decision in decisions
-        if not decision.blocks
-        and decision.outcome != "pass"
-        and (decision.tier == "advisory" or policy.inconclusive == "warn")
+        if decision.tier == "blocking" and decision.outcome == "inconclusive" and not decision.blocks
     ]
+    found = found if policy.inconclusive == "warn" else []
     if look > 1 and policy.looks == "once":
         found.append(
             f"this is look {look} at this run, and the policy keeps its error rate for one;"

@@ -36,11 +36,12 @@ def to_markdown(verdict: Verdict, limit: int = COMMENT_BYTES) -> str:
 
 def _head(verdict: Verdict) -> list[str]:
     against = f" against {_subject(verdict.baseline)}" if verdict.baseline is not None else ""
-    lines = [f"### {verdict.outcome.upper()}: {_code(verdict.policy)}", "", _subject(verdict.candidate) + against, ""]
+    lines = [f"### {verdict.outcome.upper()}: {_code(verdict.policy)}", "", _subject(verdict.candidate) + against]
     shown = verdict.warnings[:WARNINGS_SHOWN]
+    lines += [""] * bool(shown)
     lines += [f"- warning: {_prose(warning)}" for warning in shown]
     if len(verdict.warnings) > len(shown):
-        lines.append(f"- {len(verdict.warnings) - len(shown)} more warnings are in verdict&#46;json")
+        lines.append(f"- {len(verdict.warnings) - len(shown)} more warnings are in verdict.json")
     return lines
 
 
@@ -80,7 +81,7 @@ def _left_out(decisions: list[Decision]) -> str:
         return ""
     counts = Counter(decision.outcome for decision in decisions)
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    return f"\n{len(decisions)} more rows are left out ({told}); verdict&#46;json has them all\n"
+    return f"\n{len(decisions)} more rows are left out ({told}); verdict.json has them all\n"
 
 
 def _number(value: float | None) -> str:
@@ -94,10 +95,10 @@ def _code(text: str) -> str:
 
 def _prose(text: str) -> str:
     """Anybody's sentence: what would become a link or call somebody is parted by a space of no width."""
-    parted = re.sub(r"([@#]|[:/.](?=[^\W\d]|/))", "\\1\u200b", shorten(text, 400))
+    parted = re.sub(r"(?=[:/.](?:[^\W\d]|/))|(?<=[@#])", "\u200b", shorten(text, 400))
     return _entities(parted)
 
 
 def _entities(text: str) -> str:
     """All but letters, digits and what is harmless as numbered entities, which are never markup in Markdown or HTML."""
-    return "".join(c if c.isalnum() or c in " ,=%;-–" else f"&#{ord(c)};" for c in text)
+    return "".join(c if c.isalnum() or c in " .,=%;()-–" else f"&#{ord(c)};" for c in text)

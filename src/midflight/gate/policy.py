@@ -107,7 +107,7 @@ class Rule(Config):
         if self.name:
             return f"{self.name} [{slice}]" if slice != self.slice else self.name
         where = f" [{slice}]" if slice else ""
-        return f"{self.task} {self.metric}{where} {self.requirement}"
+        return f"{self.task} {self.metric}{where}: {self.requirement} {self.bound:.6g}"
 
     @property
     def words(self) -> str:
@@ -123,7 +123,7 @@ class Rule(Config):
 
 
 class Policy(Config):
-    """What a model has to prove before it may go on.
+    """What a model has to prove before it may go on; needs one blocking rule at least.
 
     Attributes:
         name: Its name; the file's where it says nothing else.
@@ -133,7 +133,7 @@ class Policy(Config):
         inconclusive: What a blocking rule that is not proved either way does: ``block``, ``warn`` or let it ``pass``.
             Missing evidence always blocks.
         looks: ``once``, or ``every-checkpoint``: `alpha` is kept over all looks at a run together.
-        rules: The rules, of which one at least is blocking.
+        rules: The rules.
     """
 
     name: str = Field(min_length=1)

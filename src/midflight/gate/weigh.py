@@ -44,6 +44,7 @@ class Weighed:
         meets: Whether the estimate alone meets the rule.
         judged: What is held against the bound, in words.
         bound: That bound.
+        above: Whether it should be above the bound, or else below.
         p_pass: p-value against "it breaks the rule"; None = nothing is tested, or nothing can be told.
         p_fail: p-value against "it meets the rule".
         tested: Whether the value has an error at all; costs have none.
@@ -60,6 +61,7 @@ class Weighed:
     meets: bool
     judged: str
     bound: float
+    above: bool
     p_pass: float | None
     p_fail: float | None
     tested: bool
@@ -208,11 +210,11 @@ def _weigh_value(rule: Rule, estimate: Estimate, level: float) -> Weighed:
     meets = single.value >= rule.bound if at_least else single.value <= rule.bound
     if _is_cost(estimate):
         return Weighed(
-            single.value, meets, "value", rule.bound, None, None, False, n=estimate.n, method=estimate.method
+            single.value, meets, "value", rule.bound, at_least, None, None, False, n=estimate.n, method=estimate.method
         )
     low, high = single.interval(level)
     return Weighed(
-        single.value, meets, "value", rule.bound, *_p_values(single, rule.bound, at_least), True,
+        single.value, meets, "value", rule.bound, at_least, *_p_values(single, rule.bound, at_least), True,
         low, high, n=estimate.num_scored, coverage=estimate.coverage, method=single.method,
     )  # fmt: skip
 
@@ -226,7 +228,7 @@ def _weigh_costs(rule: Rule, own: Estimate, other: Estimate, higher: bool) -> We
     meets = gain > rule.bound if rule.requirement == "must_improve" else gain >= allowed
     bound = rule.bound if rule.requirement == "must_improve" else allowed
     return Weighed(
-        own.value, meets, "difference", bound * (1 if higher else -1), None, None, False,
+        own.value, meets, "difference", bound * (1 if higher else -1), higher, None, None, False,
         baseline=other.value, difference=own.value - other.value, n=own.n, method=own.method,
     )  # fmt: skip
 
@@ -253,7 +255,7 @@ def _weigh_difference(rule: Rule, pairing: Pairing, higher: bool, level: float) 
         gain = (candidate - baseline - bound) * sign
         met, named = gain > 0 or (gain == 0 and rule.requirement != "must_improve"), "difference"
     return Weighed(
-        candidate, met, named, bound, *_p_values(judged, bound, higher), True, low, high,
+        candidate, met, named, bound, higher, *_p_values(judged, bound, higher), True, low, high,
         baseline, candidate - baseline, n, n / whole, judged.method,
     )  # fmt: skip
 
