@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from midflight.errors import ConfigError
@@ -33,6 +34,7 @@ def write_files(verdict: Verdict, folder: Path) -> list[Path]:
             draft.replace(final)
     except OSError as error:
         for draft in drafts:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):
+                draft.unlink()
         raise ConfigError(f"{folder}: cannot be written: {error.strerror or error}") from None
     return finals

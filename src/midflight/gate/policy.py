@@ -83,7 +83,8 @@ class Rule(Config):
             raise ValueError(
                 'evidence = "value" lets noise decide: only in an advisory rule. Costs go by their value anyway'
             )
-        if self.higher_is_better is {"at_least": False, "at_most": True}.get(said[0], self.higher_is_better is None):
+        contrary = {"at_least": False, "at_most": True}.get(said[0])
+        if contrary is not None and self.higher_is_better is contrary:
             raise ValueError(f"{said[0]} contradicts higher_is_better")
         return self
 
