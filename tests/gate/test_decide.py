@@ -91,6 +91,7 @@ def test_a_store_that_cannot_be_written_to_serves_unless_looks_are_paid_for(stor
     for place in (ReadOnly(store), None):
         found = decided(once, side, place)
         assert (found.outcome, found.look) == ("pass", 0)
+        assert found.warnings == ([] if place is None else ["this verdict is kept nowhere: it cannot be written to"])
     with pytest.raises(StoreError, match="cannot be written"):
         decided(EVERY, side, ReadOnly(store))
     assert store.verdicts() == []

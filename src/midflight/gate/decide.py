@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from midflight import environ
 from midflight.analyse.evidence import Side
@@ -31,7 +32,7 @@ def decide(
         ConfigError: As `judge`.
         StoreError: If the policy counts looks, and the store cannot be written to.
     """
-    look = _look(policy, candidate, store)
+    look, trouble = _look(policy, candidate, store)
     verdict = judge(
         policy,
         candidate,
@@ -42,22 +43,24 @@ def decide(
         software=environ.software(),
         environment={**environ.describe(), "git": environ.git_state()},
     )
-    if store is not None and look:
+    if trouble:
+        return replace(verdict, warnings=[*verdict.warnings, f"this verdict is kept nowhere: {trouble}"])
+    if store is not None:
         store.add_verdict(verdict)
     return verdict
 
 
-def _look(policy: Policy, candidate: Side, store: Store | None) -> int:
-    """The how manieth look it is; 0 = nobody counts."""
+def _look(policy: Policy, candidate: Side, store: Store | None) -> tuple[int, str]:
+    """The how manieth look it is, 0 = nobody counts; and why the store cannot be written to, if it cannot."""
     if store is None:
-        return 0
+        return 0, ""
     subject = candidate.subject
     try:
-        return store.take_look(subject.project, subject.run, policy.digest, _seen(candidate))
-    except StoreError:
+        return store.take_look(subject.project, subject.run, policy.digest, _seen(candidate)), ""
+    except StoreError as error:
         if policy.looks == "every-checkpoint":
             raise
-        return 0
+        return 0, error.message
 
 
 def _seen(candidate: Side) -> str:
