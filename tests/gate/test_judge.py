@@ -52,6 +52,18 @@ class TestOutcomes:
         assert found[1].reasons == [f"sums exact_match: max_drop 0.02: {found[1].decisions[0].reason}"]
         assert "is below -0.02 (p = " in found[1].decisions[0].reason
 
+    def test_items_in_families_prove_less(self, store):
+        """NeMo takes the label of a category for a cluster, and has none other."""
+        outcomes = []
+        for number, spec in enumerate(({}, {"cluster": "a // 10"})):
+            one, other = (
+                evaluate(store, f"{run}{number}", solves(*s), task(n=100, **spec))
+                for run, s in (("a", range(100)), ("b", range(10, 100)))
+            )
+            found = verdict(policy(rule(max_drop=0.0)), other, one)
+            outcomes.append((found.outcome, found.decisions[0].method))
+        assert outcomes == [("fail", "paired, score (Tango)"), ("inconclusive", "paired, clustered t")]
+
     def test_an_equal_model_is_open_where_the_items_are_few_and_passes_where_they_are_enough(self, store):
         for n, outcome in ((60, "inconclusive"), (1500, "pass")):
             sides = [
@@ -218,6 +230,7 @@ class TestNothingMissingPasses:
         )  # the other is not asked for
 
     def test_nothing_was_evaluated_at_all(self):
+        """NeMo's gate says GO where it finds no gated benchmark and requires none."""
         assert verdict(policy(rule(at_least=0.0)), Side("empty", {})).outcome == "inconclusive"
 
     def test_one_item_and_no_variation_prove_nothing(self, store):

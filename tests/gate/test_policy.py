@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from conftest import ROOT
 from midflight.errors import ConfigError
 from midflight.gate import Policy, Rule, read_policy
 
@@ -59,6 +61,17 @@ def test_what_is_wrong_is_refused_at_the_field(text, told):
         read(text)
     assert told in str(error.value)
     assert str(error.value).startswith("release.toml: ")
+
+
+def test_the_page_is_true():
+    """Its policy is one, and its table has all that can be missing."""
+    page = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    policy = read(page.split("```toml\n")[1].split("```")[0])
+    assert {rule.requirement for rule in policy.rules} >= {"max_drop", "max_relative_drop", "at_least", "must_improve"}
+    named = set(re.findall(r"blocks always \| `(\w+)` \|", page))
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/midflight/gate").glob("*.py"))
+    known = re.findall(r'(?:Missing\((?:what or )?|what = |missing="" if one else )"(\w+)"', code)
+    assert named == set(known)
 
 
 def test_a_missing_file_is_told():
