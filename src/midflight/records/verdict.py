@@ -124,7 +124,7 @@ class Verdict:
     created_at: float
     software: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
-    warnings: Sequence[str] = ()
+    warnings: Sequence[str] = field(default_factory=list)
     schema_version: int = 1
 
     @property
