@@ -20,6 +20,7 @@ from midflight.records import (
     Output,
     Progress,
     Score,
+    Verdict,
     WorkflowStep,
 )
 
@@ -179,7 +180,7 @@ class ScoreColumns:
 
 
 class Store(Protocol):
-    """Keeps runs, points, evaluations, outputs and scores. Many processes may write and read at once."""
+    """Keeps runs, points, evaluations, outputs, scores and verdicts. Many processes may write and read at once."""
 
     url: str
 
@@ -350,6 +351,22 @@ class Store(Protocol):
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
+
+    def take_look(self, project: str, run: str, policy: str, seen: str) -> int:
+        """The how manieth look of a policy at a run it is, from 1; the same thing seen again is the same look.
+
+        Args:
+            project: The run's project.
+            run: The run's name.
+            policy: Digest of the policy.
+            seen: What is looked at: the weights.
+        """
+
+    def add_verdict(self, verdict: Verdict) -> None:
+        """Keeps a verdict."""
+
+    def verdicts(self, project: str | None = None, run: str | None = None) -> list[Verdict]:
+        """Verdicts on candidates of a project, or of a run, newest first."""
 
     def close(self) -> None:
         """Closes it; it opens again when it is used."""
