@@ -68,7 +68,7 @@ def compare(
                 rows.append(replace(row, note="; ".join(filter(None, [*_notes(a, b, differing, across), row.note]))))
     if not rows:
         raise ConfigError("no task was evaluated on both sides", hint="; ".join(left_out))
-    rows = _judged(rows, level)
+    rows = judged(rows, level)
     overall = [index for side in others if (index := _overall(side, rows, level))]
     return Comparison(first.subject, [side.subject for side in others], rows, overall, left_out)
 
@@ -167,8 +167,13 @@ def _unpaired(row: Difference, candidate: Estimate, baseline: Estimate) -> Diffe
     )  # fmt: skip
 
 
-def _judged(rows: Sequence[Difference], level: float) -> list[Difference]:
-    """The rows with p-values adjusted over all of them, and what they come to."""
+def judged(rows: Sequence[Difference], level: float) -> list[Difference]:
+    """The rows with p-values adjusted over all of them, and what they come to.
+
+    Args:
+        rows: All that is told together.
+        level: 1 − level is the family-wise error rate of the findings.
+    """
     tested = [index for index, row in enumerate(rows) if row.p_value is not None]
     adjusted = dict(zip(tested, holm([rows[index].p_value or 0.0 for index in tested]), strict=True))
     return [

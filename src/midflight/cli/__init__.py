@@ -37,6 +37,7 @@ def _register() -> None:
     from midflight.cli.diagnose import diagnose
     from midflight.cli.eval import evaluate
     from midflight.cli.flips import flips
+    from midflight.cli.gate import gate
     from midflight.cli.groups import groups
     from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
@@ -62,6 +63,7 @@ def _register() -> None:
         "groups": groups,
         "scaling": scaling,
         "import": import_logs,
+        "gate": gate,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

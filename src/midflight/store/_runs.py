@@ -109,6 +109,13 @@ class RunTable:
             db.execute("INSERT INTO attempt VALUES (?, ?, ?, NULL, NULL)", (run, number, now))
         return number
 
+    def attempts(self, run: int) -> list[tuple[int, float, int | None]]:
+        """Attempts at a run: number, when it began, and its first step if it was told where it resumed."""
+        with self.database.reading() as db:
+            return db.execute(
+                "SELECT number, started, from_step FROM attempt WHERE run = ? ORDER BY number", (run,)
+            ).fetchall()
+
     def begin_attempt(self, run: int, attempt: int, step: int) -> None:
         """Says that an attempt goes on behind a step: what earlier attempts have after it is superseded."""
         with self.database.writing() as db:

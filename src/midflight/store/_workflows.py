@@ -67,6 +67,14 @@ class WorkflowTable:
             found = [WorkflowStep(**_named(_STEP, step, ("state", "result"))) for step in steps]
         return Execution(**_named(_EXECUTION, row), steps=found)
 
+    def executions(self, project: str | None = None) -> list[Execution]:
+        """Executions with their steps, the newest first."""
+        with self.database.reading() as db:
+            ids = db.execute(
+                "SELECT id FROM execution WHERE (?1 IS NULL OR project = ?1) ORDER BY created DESC, id", (project,)
+            ).fetchall()
+        return [found for (id,) in ids if (found := self.execution(id)) is not None]
+
     def record_step(
         self,
         execution: str,

@@ -17,6 +17,7 @@ from midflight.records import (
     Output,
     Progress,
     Score,
+    Verdict,
     WorkflowStep,
 )
 from midflight.store.many import EvaluationRow, Lease, Overviews, Pulse, SeriesCount
@@ -155,7 +156,7 @@ class ScoreColumns:
 
 
 class Store(Protocol):
-    """Keeps runs, points, evaluations, outputs and scores. Many processes may write and read at once."""
+    """Keeps runs, points, evaluations, outputs, scores and verdicts. Many processes may write and read at once."""
 
     url: str
 
@@ -189,6 +190,9 @@ class Store(Protocol):
         What an attempt writes supersedes what earlier ones have from there on: series by series, unless `begin_attempt`
         says at which step it goes on.
         """
+
+    def attempts(self, run: int) -> list[tuple[int, float, int | None]]:
+        """Attempts at a run: number, when it began, and its first step if it was told where it resumed."""
 
     def begin_attempt(self, run: int, attempt: int, step: int) -> None:
         """Says that an attempt goes on behind a step: what earlier attempts have after it is superseded."""
@@ -329,6 +333,9 @@ class Store(Protocol):
     def execution(self, id: str) -> Execution | None:
         """An execution with its steps; None if it was never begun."""
 
+    def executions(self, project: str | None = None) -> list[Execution]:
+        """Executions with their steps, the newest first."""
+
     def record_step(
         self,
         execution: str,
@@ -356,6 +363,22 @@ class Store(Protocol):
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
+
+    def take_look(self, project: str, run: str, policy: str, seen: str) -> int:
+        """The how manieth look of a policy at a run it is, from 1; the same thing seen again is the same look.
+
+        Args:
+            project: The run's project.
+            run: The run's name.
+            policy: Digest of the policy.
+            seen: What is looked at: the weights.
+        """
+
+    def add_verdict(self, verdict: Verdict) -> None:
+        """Keeps a verdict."""
+
+    def verdicts(self, project: str | None = None, run: str | None = None) -> list[Verdict]:
+        """Verdicts on candidates of a project, or of a run, newest first."""
 
     def close(self) -> None:
         """Closes it; it opens again when it is used."""

@@ -12,6 +12,7 @@ from midflight.store._overviews import OverviewTable
 from midflight.store._pulse import PulseTable
 from midflight.store._runs import RunTable
 from midflight.store._series import SeriesTable
+from midflight.store._verdicts import VerdictTable
 from midflight.store._workflows import WorkflowTable
 
 
@@ -23,9 +24,10 @@ class SQLiteStore(
     EvaluationTable,
     FindingTable,
     LeaseTable,
+    VerdictTable,
     WorkflowTable,
 ):
-    """Runs, points, evaluations, outputs, scores, findings and what workflows did in one file.
+    """Runs, points, evaluations, findings, verdicts and what workflows did in one file.
 
     Args:
         path: The file; made if it does not exist.
