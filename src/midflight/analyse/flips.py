@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from midflight.analyse.evidence import Evidence, StoredEvidence
 from midflight.analyse.pairing import partners_of
 from midflight.errors import ConfigError
-from midflight.records import EvalReport
+from midflight.records import Estimate, EvalReport
 from midflight.store import Store
 
 
@@ -97,16 +97,26 @@ def flip_curve(reports: Sequence[EvalReport], store: Store, metric: str) -> list
     return points
 
 
-def _solved(evidence: Evidence, metric: str) -> Mapping[str, tuple[float, bool]]:
-    """Score of each item, and whether it counts as solved."""
-    estimate = evidence.report.estimate(metric)
+def threshold(estimate: Estimate) -> tuple[float, bool]:
+    """The score that parts right from wrong, and whether what is right is above it.
+
+    Raises:
+        ConfigError: If the metric has no range.
+    """
     low, high = estimate.lowest, estimate.highest
     if low is None or high is None:
-        raise ConfigError(f"{metric} has no range: no item is right or wrong", hint="name another with --metric")
+        raise ConfigError(
+            f"{estimate.metric} has no range: no item is right or wrong", hint="name another with --metric"
+        )
+    return (low + high) / 2, estimate.higher_is_better is not False
+
+
+def _solved(evidence: Evidence, metric: str) -> Mapping[str, tuple[float, bool]]:
+    """Score of each item, and whether it counts as solved."""
+    middle, up = threshold(evidence.report.estimate(metric))
     columns = evidence.scores(metric)
     if not columns.items:
         raise ConfigError(f"{evidence.report.task}: item scores of {metric} are not kept")
-    middle, up = (low + high) / 2, estimate.higher_is_better is not False
     return {
         id: (value, value > middle if up else value < middle)
         for id, value in zip(columns.items, columns.values, strict=True)

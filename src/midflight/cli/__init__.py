@@ -44,6 +44,7 @@ def _register() -> None:
     from midflight.cli.runs import runs
     from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
+    from midflight.cli.serve import serve
     from midflight.cli.show import show
     from midflight.cli.trend import trend
     from midflight.cli.watch import watch
@@ -55,6 +56,7 @@ def _register() -> None:
         "audit": audit,
         "runs": runs,
         "show": show,
+        "serve": serve,
         "plot": plot,
         "compare": compare,
         "flips": flips,

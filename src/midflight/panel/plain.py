@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from midflight.panel.shapes import BoundedText, DifferenceShape, EstimateShape
-from midflight.records import Difference, Estimate
+from midflight.panel.shapes import BoundedText, CostShape, DifferenceShape, EstimateShape
+from midflight.records import Cost, Difference, Estimate
 from midflight.schema import to_json
 
 TEXT = 4000
@@ -98,3 +98,19 @@ def difference(record: Difference) -> DifferenceShape:
     """A difference."""
     found: DifferenceShape = dataclasses.asdict(record)  # type: ignore[assignment]
     return found
+
+
+def cost(record: Cost) -> CostShape:
+    """What an evaluation took."""
+    return {
+        "seconds": record.seconds,
+        "num_requests": record.num_requests,
+        "prompt_tokens": record.prompt_tokens,
+        "output_tokens": record.output_tokens,
+        "peak_memory_bytes": record.peak_memory_bytes,
+        "train_share": record.train_share,
+        "rank_seconds": dict(list(record.rank_seconds.items())[:1024]),
+        "straggler": record.straggler,
+        "lost_share": record.lost_share,
+        "tokens_per_second": record.tokens_per_second,
+    }

@@ -173,3 +173,14 @@ class CostShape(TypedDict):
     straggler: str
     lost_share: float | None
     tokens_per_second: float | None
+
+
+class FlipPointShape(TypedDict):
+    """`midflight.analyse.flips.FlipPoint`."""
+
+    step: int
+    solved: int
+    learned: int
+    forgotten: int
+    ever: int
+    n: int

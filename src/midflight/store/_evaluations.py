@@ -135,7 +135,7 @@ class EvaluationTable:
         """Scores of a metric as columns, without notes and samples."""
         with self.database.reading() as db:
             rows = db.execute(
-                "SELECT item, value, weight FROM score WHERE evaluation = ? AND metric = ? ORDER BY item",
+                "SELECT item, value, weight, state FROM score WHERE evaluation = ? AND metric = ? ORDER BY item",
                 (evaluation, metric),
             ).fetchall()
         return ScoreColumns(*zip(*rows, strict=True)) if rows else ScoreColumns()
@@ -183,6 +183,12 @@ class EvaluationTable:
             for attempt, id, task, step, status, num_items in rows
             if step < limits[attempt]
         ]
+
+    def num_items(self, task_fingerprint: str) -> int:
+        """Items of a task."""
+        with self.database.reading() as db:
+            query = "SELECT count(*) FROM item WHERE task_fingerprint = ?"
+            return int(db.execute(query, (task_fingerprint,)).fetchone()[0])
 
     def num_answered(self, evaluation: str) -> int:
         """Items of an evaluation that have an answer."""

@@ -17,6 +17,7 @@ from midflight.records import (
     Output,
     Progress,
     Score,
+    State,
     Verdict,
     WorkflowStep,
 )
@@ -148,11 +149,13 @@ class ScoreColumns:
         items: Ids (N).
         values: Scores (N); None where there is none.
         weights: Denominators of a ratio metric (N), else 1.
+        states: How each item ended (N).
     """
 
     items: tuple[str, ...] = ()
     values: tuple[float | None, ...] = ()
     weights: tuple[float, ...] = ()
+    states: tuple[State, ...] = ()
 
 
 class Store(Protocol):
@@ -260,6 +263,21 @@ class Store(Protocol):
     def items(self, task_fingerprint: str) -> dict[str, Item]:
         """Items by id."""
 
+    def item(self, task_fingerprint: str, id: str) -> Item | None:
+        """An item of a task; None if there is none."""
+
+    def neighbours(self, task_fingerprint: str, id: str) -> tuple[str | None, str | None]:
+        """Ids of the items before and after an item."""
+
+    def item_scores(self, evaluation: str, item: str) -> list[Score]:
+        """Scores of an item, by metric."""
+
+    def item_outputs(self, evaluation: str, item: str) -> list[Output]:
+        """What was answered to an item, by sample and part."""
+
+    def output(self, evaluation: str, request: str) -> Output | None:
+        """What was answered to a request; None if nothing was."""
+
     def add_outputs(self, evaluation: str, outputs: Sequence[Output]) -> None:
         """Keeps outputs as they come; durable when it returns."""
 
@@ -288,6 +306,9 @@ class Store(Protocol):
         self, runs: Sequence[int], statuses: Sequence[str] = (), limit: int = 200, offset: int = 0
     ) -> tuple[int, list[EvaluationRow]]:
         """How many evaluations runs have, superseded ones included, and some of them, the newest first."""
+
+    def num_items(self, task_fingerprint: str) -> int:
+        """Items of a task."""
 
     def num_answered(self, evaluation: str) -> int:
         """Items of an evaluation that have an answer."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from midflight.store._database import Database
 from midflight.store._evaluations import EvaluationTable
 from midflight.store._findings import FindingTable
+from midflight.store._items import ItemTable
 from midflight.store._leases import LeaseTable
 from midflight.store._overviews import OverviewTable
 from midflight.store._pulse import PulseTable
@@ -22,6 +23,7 @@ class SQLiteStore(
     OverviewTable,
     PulseTable,
     EvaluationTable,
+    ItemTable,
     FindingTable,
     LeaseTable,
     VerdictTable,

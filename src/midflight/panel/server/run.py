@@ -1,0 +1,106 @@
+"""Starts the server and runs it until it is stopped."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from midflight.errors import ConfigError, missing_extra
+from midflight.panel.panel import Panel
+from midflight.panel.watcher import Watcher
+from midflight.store import Store
+
+STATIC = Path(__file__).parent.parent / "static"
+MOST_CONNECTIONS = 256
+STOP_S = 1
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the panel is.
+
+    Attributes:
+        url: Its URL.
+        token: The token that it asks for; empty = none.
+    """
+
+    url: str
+    token: str
+
+
+def serve(
+    store: Store,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str = "",
+    names: Collection[str] = (),
+    allow_write: bool = False,
+    static: Path = STATIC,
+    tell: Callable[[Address], None] = lambda address: None,
+) -> None:
+    """Serves a store until it is stopped by a signal.
+
+    Args:
+        store: The store.
+        host: The address to listen at. Any that is not a loopback address asks for a token.
+        port: The port; 0 = a free one.
+        token: What has to be known; empty = made where one is asked for.
+        names: Further names under which browsers reach this machine.
+        allow_write: Whether labels of runs may be changed.
+        static: Folder of the built page.
+        tell: Told where the panel is, once it listens.
+
+    Raises:
+        ConfigError: If the address cannot be listened at.
+        MissingExtraError: If the extra is not installed.
+    """
+    try:
+        import uvicorn
+
+        from midflight.panel.server.app import make_app
+        from midflight.panel.server.guard import Guard, is_loopback
+    except ImportError as error:
+        raise missing_extra("the panel", "panel", error) from error
+    listener = _listen(host, port)
+    if not token and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    watcher = Watcher(store)
+    panel = Panel(store, allow_write=allow_write, login=bool(token), changes=watcher)
+    panel.diagnoses.on_made = lambda run: watcher.note(run, "findings")
+    app = make_app(panel, watcher, Guard(host, token, time.monotonic, [name.lower() for name in names]), static)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="off",
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_S,
+    )
+    watcher.start()
+    try:
+        shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
+        shown = f"[{shown}]" if ":" in shown else shown
+        tell(Address(f"http://{shown}:{listener.getsockname()[1]}/", token))
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        watcher.stop()
+        listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=128)
+    except (OSError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(
+            f"cannot listen at {host}:{port} ({reason})",
+            hint="choose another with --host and --port; --port 0 = a free one",
+        ) from None
