@@ -116,3 +116,20 @@ def tiny_llama(tokenizer, seed: int = 0, **changes):
 @pytest.fixture
 def tiny_model(word_tokenizer):
     return tiny_llama(word_tokenizer)
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory):
+    """A store with two runs, their curves and their evaluations; tests of the panel only read it."""
+    from serving import fill
+
+    return fill(open_store(str(tmp_path_factory.mktemp("panel") / "filled.db")))
+
+
+@pytest.fixture(scope="session")
+def server(filled):
+    """`midflight serve` on that store, in a process of its own."""
+    from serving import Server
+
+    with Server(filled.location) as running:
+        yield running

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from midflight.analyse.diagnose import Diagnosis, diagnose_run
@@ -15,6 +16,8 @@ from midflight.store import Pulse, RunInfo, Store
 
 MOST_POINTS = 400_000
 """Points of a run that are looked at here: more would take memory that a server is not to have."""
+PATIENCE_S = 5.0
+"""Seconds that a diagnosis waits for a moment in which nothing is asked."""
 AGAIN_S = 10.0
 """Seconds after which the diagnosis of a run that goes on is made anew."""
 
@@ -34,6 +37,7 @@ class Diagnoses:
         self._waiting: deque[RunInfo] = deque()
         self._ready = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._busy = 0
         self.on_made: Callable[[int], None] = lambda run: None
         """Told of each run whose diagnosis is new."""
 
@@ -55,6 +59,18 @@ class Diagnoses:
         stored = self._store.findings(run.id) if found["counts"] is None else []
         return _count(stored) if stored else found["counts"]
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No diagnosis is begun while something else is answered: it would take half of the time."""
+        with self._ready:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._ready:
+                self._busy -= 1
+                self._ready.notify()
+
     def _ask(self, run: RunInfo) -> None:
         with self._ready:
             if all(waiting.id != run.id for waiting in self._waiting):
@@ -67,8 +83,8 @@ class Diagnoses:
     def _loop(self) -> None:
         while True:
             with self._ready:
-                while not self._waiting:
-                    self._ready.wait()
+                self._ready.wait_for(lambda: bool(self._waiting))
+                self._ready.wait_for(lambda: not self._busy, PATIENCE_S)
                 run = self._waiting[0]  # it stays in the queue until it is done: nobody asks twice
             pulse = next((pulse for pulse in self._store.pulses() if pulse.run == run.id), None)
             if pulse is not None:

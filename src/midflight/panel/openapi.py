@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 import midflight
 from midflight.panel.answers.base import Question, questions
+from midflight.panel.answers.run import RUN_ID
 from midflight.panel.parameters import Flag, Parameter
 from midflight.panel.shapes import RunShape
 from midflight.schema import allow_non_finite
@@ -29,6 +30,8 @@ _STATUSES = {
     "401": "A token is asked for.",
     "403": "The host is not known, or nothing may be changed.",
     "404": "What it is about is not there.",
+    "413": "The body is too large.",
+    "415": "The body is no JSON.",
     "503": "The store is busy or gone.",
 }
 
@@ -67,7 +70,7 @@ def _change_run(schemas: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": "set_tags",
         "summary": "Puts labels in the place of a run's own.",
-        "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}],
+        "parameters": [_parameter(RUN_ID)],
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
         "responses": _responses(_schema("set_tags", RunShape, schemas)),
     }

@@ -55,7 +55,10 @@ class Parameter(ABC):
         if any(len(text) > MAX_LIST for text in given):
             raise self.refuse(given[0], f"up to {MAX_LIST} characters")
         parts = [part for text in given for part in text.split(",") if part] if self.is_list else given
-        texts = [unquote_plus(part, errors="strict") for part in parts]
+        try:
+            texts = [unquote_plus(part, errors="strict") for part in parts]
+        except UnicodeDecodeError:
+            raise self.refuse(given[0], "UTF-8") from None
         if any("\0" in text or not is_text(text) or (len(text) > MAX_TEXT and not self.is_list) for text in texts):
             raise self.refuse(texts[0], f"up to {MAX_TEXT} characters of text")
         return self.parse(texts)

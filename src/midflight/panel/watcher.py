@@ -79,6 +79,7 @@ class Watcher:
     def start(self) -> None:
         """Looks once, then goes on in a thread of its own."""
         self._look()
+        self._changed.clear()  # what was there before is not new
         self._thread = threading.Thread(target=self._loop, name="midflight-watcher", daemon=True)
         self._thread.start()
 
@@ -164,14 +165,12 @@ class Watcher:
             if (kinds := _differences(self._pulses.get(run), pulse, self._states.get(run), states[run]))
         }
         with self._lock:
-            is_first = not self._version
             self._pulses, self._states = pulses, states
             if not changed:
                 return
             self._version += 1
-            if not is_first:
-                for run, kinds in changed.items():
-                    self._changed.setdefault(run, {}).update(dict.fromkeys(kinds, self._version))
+            for run, kinds in changed.items():
+                self._changed.setdefault(run, {}).update(dict.fromkeys(kinds, self._version))
         self._tell()
 
     def _tell(self) -> None:

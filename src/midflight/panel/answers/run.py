@@ -21,8 +21,9 @@ from midflight.records import EvalReport
 from midflight.store import RunInfo
 
 PATH = "/api/runs/{id}"
+RUN_ID = Number("id", "The run.", in_path=True, high=(1 << 59))
 PARAMETERS = (
-    Number("id", "The run.", in_path=True, high=(1 << 59)),
+    RUN_ID,
     Text("reference", f"What the newest evaluations are held against: {ALLOWED}.", default="start"),
     Text("metric", "The metric, of the tasks that have it; else the first of each task."),
     Level("level", "Confidence level."),

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midflight.errors import ConfigError, MidflightError, StoreError, shorten
 from midflight.panel.answers.base import ask
+from midflight.panel.answers.run import RUN_ID
 from midflight.panel.openapi import document
 from midflight.panel.panel import NotFoundError, Panel
 from midflight.panel.plain import encode
@@ -26,7 +27,7 @@ from midflight.panel.server.guard import COOKIE, HEADERS, Guard
 from midflight.panel.server.pages import asset, login_page, page
 from midflight.panel.watcher import Watcher
 
-THREADS = 4
+THREADS = 3
 """Answers that are made at once; each thread has a connection with a cache of its own."""
 MOST_BODY = 100_000
 MOST_TAGS = 50
@@ -45,7 +46,7 @@ def make_app(panel: Panel, watcher: Watcher, guard: Guard, static: Path) -> ASGI
     ours = _Handlers(panel, watcher, guard, static)
     routes = [
         Route("/api/events", ours.stream),
-        Route("/api/runs/{id:int}", ours.change_run, methods=["PATCH"]),
+        Route("/api/runs/{id}", ours.change_run, methods=["PATCH"]),
         Route("/api/{path:path}", ours.api),
         Route("/openapi.json", ours.openapi),
         Route("/login", ours.log_in, methods=["GET", "POST"]),
@@ -66,7 +67,12 @@ class _Handlers:
 
     async def _json(self, work: Callable[[], Any], **headers: str) -> Response:
         """What work gives, which is done in a thread, as JSON."""
-        body = await asyncio.get_running_loop().run_in_executor(self._pool, lambda: encode(work()))
+
+        def make() -> bytes:
+            with self._panel.diagnoses.held():
+                return encode(work())
+
+        body = await asyncio.get_running_loop().run_in_executor(self._pool, make)
         return Response(body, media_type="application/json", headers=headers)
 
     async def api(self, request: Request) -> Response:
@@ -81,7 +87,9 @@ class _Handlers:
         """Other labels for a run."""
         if not self._panel.allow_write:
             raise _Refused(403, "this panel is read-only: start it with --allow-write")
-        tags, id = _tags(await _body(request)), request.path_params["id"]
+        if not request.headers.get("content-type", "").startswith("application/json"):
+            raise _Refused(415, "the body has to be application/json")
+        tags, id = _tags(await _body(request)), RUN_ID.read([request.path_params["id"]])
         return await self._json(lambda: _set_tags(self._panel, id, tags))
 
     async def stream(self, request: Request) -> Response:
@@ -238,5 +246,4 @@ def _is_own(request: Request, host: str) -> bool:
     """Whether a request that changes something comes from our own page, or from no page at all."""
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "same-origin")
-    is_json = request.method != "PATCH" or request.headers.get("content-type", "").startswith("application/json")
-    return is_json and site in ("same-origin", "none") and (origin is None or origin.partition("://")[2] == host)
+    return site in ("same-origin", "none") and (origin is None or origin.partition("://")[2] == host)

@@ -55,7 +55,11 @@ def login_page(after: str, message: str = "", status: int = 200, headers: dict[s
 
 
 def _file(folder: Path, path: str, headers: dict[str, str]) -> Response:
-    found = (folder / path).resolve()
-    if "\0" in path or not found.is_relative_to(folder.resolve()) or not found.is_file():
+    found = folder / path.replace("\0", "")
+    try:
+        is_there = found.resolve().is_relative_to(folder.resolve()) and found.is_file()
+    except OSError:  # a name that no file can have
+        is_there = False
+    if not is_there:
         return Response("not found", 404, media_type="text/plain")
     return FileResponse(found, headers=headers)

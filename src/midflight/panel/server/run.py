@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import time
@@ -88,7 +89,8 @@ def serve(
         shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
         shown = f"[{shown}]" if ":" in shown else shown
         tell(Address(f"http://{shown}:{listener.getsockname()[1]}/", token))
-        uvicorn.Server(config).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):  # which is how it is ended
+            uvicorn.Server(config).run(sockets=[listener])
     finally:
         watcher.stop()
         listener.close()
