@@ -41,6 +41,7 @@ def _register() -> None:
     from midflight.cli.groups import groups
     from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
+    from midflight.cli.report import report
     from midflight.cli.runs import runs
     from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
@@ -57,6 +58,7 @@ def _register() -> None:
         "runs": runs,
         "show": show,
         "serve": serve,
+        "report": report,
         "plot": plot,
         "compare": compare,
         "flips": flips,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
-from midflight.analyse.curves import Curve
+from midflight.analyse.curves import Curve, curves_of
 from midflight.analyse.trend import Trend, trends_of
 from midflight.errors import ConfigError
 from midflight.panel.diagnoses import Diagnoses
+from midflight.panel.kept import Kept
 from midflight.panel.watcher import Change
-from midflight.store import RunInfo, Store
+from midflight.store import Pulse, RunInfo, Store
 
-KEPT = 512
-"""Results of one kind that are kept."""
+MOST_KEPT = 512
+MOST_CURVES = 8
 
 
 class NotFoundError(ConfigError):
@@ -58,8 +58,8 @@ class Panel:
         self.store, self.allow_write, self.login, self.clock = store, allow_write, login, clock
         self.diagnoses = Diagnoses(store, background, clock)
         self._changes = changes
-        self._kept: dict[tuple[Any, ...], Any] = {}
-        self._lock = Lock()
+        self.kept = Kept(MOST_KEPT)
+        self._curves = Kept(MOST_CURVES)  # these hold whole reports
 
     @property
     def token(self) -> str:
@@ -95,25 +95,28 @@ class Panel:
                 raise NotFoundError("run", got=id, hint=f"there is no such run in {self.store.url}")
         return [known[id] for id in ids]
 
-    def kept(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """A result that holds for as long as its key does; made once."""
-        with self._lock:
-            if key in self._kept:
-                self._kept[key] = self._kept.pop(key)  # the newest last
-                return self._kept[key]
-        found = make()
-        with self._lock:
-            self._kept[key] = found
-            while len(self._kept) > KEPT:
-                del self._kept[next(iter(self._kept))]
-        return found
+    def pulse(self, run: int) -> Pulse:
+        """The signs of life of a run that is there."""
+        return next(pulse for pulse in self.store.pulses() if pulse.run == run)
+
+    def curves(self, run: RunInfo, task: str | None = None, metric: str | None = None) -> list[Curve]:
+        """The curves of a run that have a value.
+
+        Raises:
+            UnknownKeyError: If it has no such task or metric.
+        """
+        pulse = self.pulse(run.id)
+        evaluated = (pulse.num_evaluations, pulse.num_unfinished, pulse.evaluation_seconds, run.attempts)
+        key = (run.id, task, metric, evaluated)
+        found = self._curves.get(key, lambda: curves_of(self.store, [run], task, metric))
+        return [curve for curve in found if curve.reports]
 
     def trend(self, run: RunInfo, curve: Curve, level: float) -> Trend | None:
         """What the checkpoints of a curve say together; None if none of them has a value."""
         if not curve.reports:
             return None
         key = ("trend", tuple(report.id for report in curve.reports), curve.metric, curve.slice, level)
-        trends = self.kept(
+        trends = self.kept.get(
             key, lambda: trends_of(self.store, [run], curve.task, curve.metric, curve.slice, level=level)
         )
         return next((trend for trend in trends if trend.label == curve.label), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from midflight.analyse.curves import Curve, curves_of
+from midflight.analyse.curves import Curve
 from midflight.analyse.trend import Trend
 from midflight.catalog import unknown
 from midflight.errors import ConfigError
@@ -57,7 +57,7 @@ def reference_of(panel: Panel, wanted: str, run: RunInfo, curve: Curve, trend: T
 
 def _of_run(panel: Panel, other: RunInfo, curve: Curve, step: str | None) -> Reference:
     try:
-        curves = [c for c in curves_of(panel.store, [other], curve.task, curve.metric, curve.slice) if c.reports]
+        curves = panel.curves(other, curve.task, curve.metric)
     except ConfigError:
         curves = []
     if not curves:
@@ -81,7 +81,7 @@ def curve_named(panel: Panel, run: RunInfo, task: str, label: str, metric: str) 
     Raises:
         UnknownKeyError: If there is no such task, label or metric.
     """
-    curves = [curve for curve in curves_of(panel.store, [run], task, metric or None) if curve.reports]
+    curves = panel.curves(run, task, metric or None)
     if not curves:
         raise ConfigError(f"run {run.name!r} has no evaluation of {task} with a value")
     labels = [curve.label for curve in curves]

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from midflight.analyse.curves import Curve, curves_of
+from midflight.analyse.curves import Curve
 from midflight.analyse.variants import newest_of_each
 from midflight.panel.panel import Panel
 from midflight.panel.plain import estimate, flat
 from midflight.panel.shapes import Latest, RunShape, Spark
 from midflight.panel.state import state_of
 from midflight.records import EvalReport
-from midflight.store import Pulse, RunInfo, SeriesCount
+from midflight.store import Pulse, RunInfo
 
 SPARK = 64
 """Points of a small curve."""
 MOST_TASKS = 50
-_LEADING = ("loss", "train/loss", "train_loss", "reward", "train/reward")
 
 
 def rows_of(panel: Panel, runs: Sequence[RunInfo], pulses: dict[int, Pulse], leading: str | None) -> list[RunShape]:
@@ -33,14 +32,6 @@ def rows_of(panel: Panel, runs: Sequence[RunInfo], pulses: dict[int, Pulse], lea
     """
     sparks = _series_sparks(panel, [run for run in runs if not pulses[run.id].num_evaluations], pulses, leading)
     return [_row(panel, run, pulses[run.id], sparks.get(run.id)) for run in runs]
-
-
-def leading_series(series: Sequence[SeriesCount]) -> str | None:
-    """The series that says most of a training, by its name; None if there is none."""
-    keys = [one.key for one in series]
-    named = (key for key in _LEADING if key in keys)
-    ending = (key for key in keys if key.rpartition("/")[2] == "loss")
-    return next(named, None) or next(ending, None) or (keys[0] if keys else None)
 
 
 def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunShape:
@@ -76,7 +67,7 @@ def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunSh
 def _evaluated(panel: Panel, run: RunInfo, pulse: Pulse) -> dict[str, Any]:
     """What the evaluations of a run add to its row."""
     key = ("row", run.id, pulse.num_evaluations, pulse.num_unfinished, pulse.evaluation_seconds, run.attempts)
-    found: dict[str, Any] = panel.kept(key, lambda: _of_reports(panel, run))
+    found: dict[str, Any] = panel.kept.get(key, lambda: _of_reports(panel, run))
     return found
 
 
@@ -85,7 +76,7 @@ def _of_reports(panel: Panel, run: RunInfo) -> dict[str, Any]:
     if not reports:
         return {}
     shares = [r.cost.train_share for r in sorted(reports, key=lambda r: r.started_at) if r.cost.train_share is not None]
-    curve = next((curve for curve in curves_of(panel.store, [run]) if curve.reports), None)
+    curve = next(iter(panel.curves(run)), None)
     return {
         "last_step": max(report.progress.step for report in reports),
         "train_share": shares[-1] if shares else None,
@@ -123,7 +114,7 @@ def _series_sparks(
     if leading is None or not runs:
         return {}
     key = ("sparks", leading, tuple((run.id, pulses[run.id].num_points) for run in runs))
-    found: dict[int, Spark] = panel.kept(key, lambda: _read_sparks(panel, runs, leading))
+    found: dict[int, Spark] = panel.kept.get(key, lambda: _read_sparks(panel, runs, leading))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from midflight.analyse.compare import compare, judged
-from midflight.analyse.curves import Curve, curves_of
+from midflight.analyse.curves import Curve
 from midflight.analyse.evidence import Side, StoredEvidence
 from midflight.analyse.flips import flip_curve, flips
 from midflight.analyse.slope import PER
@@ -103,7 +103,7 @@ class TaskCurve(TypedDict):
 
 def task_curves(panel: Panel, run: RunInfo, reference: str, metric: str, level: float) -> list[TaskCurve]:
     """The curves of a run; p-values of the differences are adjusted over all of them."""
-    curves = [curve for curve in _curves(panel, run, metric) if curve.reports]
+    curves = _curves(panel, run, metric)
     trends = [panel.trend(run, curve, level) for curve in curves]
     sides = [reference_of(panel, reference, run, curve, trend) for curve, trend in zip(curves, trends, strict=True)]
     compared = [_difference(panel, curve, side, level) for curve, side in zip(curves, sides, strict=True)]
@@ -125,10 +125,10 @@ def task_curves(panel: Panel, run: RunInfo, reference: str, metric: str, level: 
 
 def _curves(panel: Panel, run: RunInfo, metric: str) -> list[Curve]:
     """The curves of a run: by a metric where the task has it, else by the first of the task."""
-    plain = curves_of(panel.store, [run])
+    plain = panel.curves(run)
     if not metric:
         return plain
-    named = {(curve.task, curve.label): curve for curve in curves_of(panel.store, [run], metric=metric)}
+    named = {(curve.task, curve.label): curve for curve in panel.curves(run, metric=metric)}
     return [named.get((curve.task, curve.label), curve) for curve in plain]
 
 
@@ -187,7 +187,7 @@ def _difference(panel: Panel, curve: Curve, side: Reference, level: float) -> tu
         f"{side.report.run}@{side.report.progress.step}", {curve.task: StoredEvidence(side.report, panel.store)}
     )
     try:
-        rows = panel.kept(key, lambda: compare(theirs, ours, metrics=[curve.metric], level=level).differences)
+        rows = panel.kept.get(key, lambda: compare(theirs, ours, metrics=[curve.metric], level=level).differences)
     except MidflightError as error:  # it was not asked the same
         return None, error.message
     return rows[0], ""
@@ -199,7 +199,7 @@ def _since(panel: Panel, curve: Curve, side: Reference) -> dict[str, Any]:
     found: dict[str, Any] = {"reference": None, "flips": None, "flips_note": side.note, "flip_curve": []}
     try:
         key = ("flip curve", tuple(one.id for one in curve.reports), curve.metric)
-        points = panel.kept(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
+        points = panel.kept.get(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
         found["flip_curve"] = [dataclasses.asdict(point) for point in points[-MOST_POINTS:]]
         if report is not None:
             found["flips"] = _flips(panel, newest, report, curve.metric)
@@ -218,7 +218,7 @@ def _since(panel: Panel, curve: Curve, side: Reference) -> dict[str, Any]:
 
 def _flips(panel: Panel, newest: EvalReport, reference: EvalReport, metric: str) -> Flips:
     ours, theirs = StoredEvidence(newest, panel.store), StoredEvidence(reference, panel.store)
-    changed = panel.kept(("flips", newest.id, reference.id, metric), lambda: flips(ours, theirs, metric))
+    changed = panel.kept.get(("flips", newest.id, reference.id, metric), lambda: flips(ours, theirs, metric))
     learned = [flip.item for flip in changed if flip.learned]
     forgotten = [flip.item for flip in changed if not flip.learned]
     n = min(newest.estimate(metric).num_scored, reference.estimate(metric).num_scored)

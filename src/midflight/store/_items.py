@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from midflight.records import Item, Output, Score
 from midflight.store._database import Database
@@ -32,18 +33,18 @@ class ItemTable:
             ).fetchone()[0]
         return before, after
 
-    def item_scores(self, evaluation: str, item: str) -> list[Score]:
-        """Scores of an item, by metric."""
+    def item_scores(self, evaluations: Sequence[str], item: str, metrics: Sequence[str]) -> dict[str, list[Score]]:
+        """Scores of an item by evaluation, by metric."""
         with self.database.reading() as db:
             rows = db.execute(
-                "SELECT metric, value, weight, state, note, samples FROM score WHERE evaluation = ? AND item = ?"
-                " ORDER BY metric",
-                (evaluation, item),
+                "SELECT evaluation, metric, value, weight, state, note, samples FROM score WHERE evaluation IN (SELECT"
+                " value FROM json_each(?)) AND metric IN (SELECT value FROM json_each(?)) AND item = ? ORDER BY metric",
+                (json.dumps(list(evaluations)), json.dumps(list(metrics)), item),
             ).fetchall()
-        return [
-            Score(item, metric, value, weight, state, note, tuple(json.loads(samples)))
-            for metric, value, weight, state, note, samples in rows
-        ]
+        found: dict[str, list[Score]] = {evaluation: [] for evaluation in evaluations}
+        for evaluation, metric, value, weight, state, note, samples in rows:
+            found[evaluation].append(Score(item, metric, value, weight, state, note, tuple(json.loads(samples))))
+        return found
 
     def item_outputs(self, evaluation: str, item: str) -> list[Output]:
         """What was answered to an item, by sample and part."""

@@ -269,8 +269,8 @@ class Store(Protocol):
     def neighbours(self, task_fingerprint: str, id: str) -> tuple[str | None, str | None]:
         """Ids of the items before and after an item."""
 
-    def item_scores(self, evaluation: str, item: str) -> list[Score]:
-        """Scores of an item, by metric."""
+    def item_scores(self, evaluations: Sequence[str], item: str, metrics: Sequence[str]) -> dict[str, list[Score]]:
+        """Scores of an item by evaluation, by metric."""
 
     def item_outputs(self, evaluation: str, item: str) -> list[Output]:
         """What was answered to an item, by sample and part."""

@@ -11,7 +11,6 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from midflight.analyse.compare import compare, judged
-from midflight.analyse.curves import curves_of
 from midflight.analyse.evidence import Side, StoredEvidence
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
@@ -126,7 +125,10 @@ def answer(
         ids = tuple(tuple(e.report.id for e in one.evidence.values()) for one in (first[0], side))
         key = ("compare", ids, repr(options))
         try:
-            found = panel.kept(key, partial(compare, first[0], side, **options))
+            for one in (first[0], side):
+                if not one.evidence:
+                    raise ConfigError(f"run {one.label} has no finished evaluation")
+            found = panel.kept.get(key, partial(compare, first[0], side, **options))
         except MidflightError as error:
             refused.append({"candidate": side.label, "message": error.message})
             continue
@@ -154,7 +156,7 @@ def _side(panel: Panel, wanted: str) -> tuple[Side, RunInfo]:
     run, at = panel.run(int(named[1])), named[2]
     reports = panel.store.reports(run.id)
     if not reports:
-        raise ConfigError(f"run {run.name!r} has no finished evaluation")
+        return Side(wanted, {}), run
     if at == "best":
         chosen = _best(panel, run)
     else:
@@ -170,7 +172,7 @@ def _side(panel: Panel, wanted: str) -> tuple[Side, RunInfo]:
 def _best(panel: Panel, run: RunInfo) -> list[EvalReport]:
     """The best evaluation of each task; the newest where a metric has no better direction."""
     found = []
-    for curve in curves_of(panel.store, [run]):
+    for curve in panel.curves(run):
         trend = panel.trend(run, curve, 0.95)
         if trend is not None:
             step = trend.best.step if trend.best is not None else trend.step
@@ -186,7 +188,7 @@ def _curves(panel: Panel, runs: Sequence[RunInfo], task: str, metric: str) -> li
     found: list[CurveShape] = []
     for run in runs:
         try:
-            curves = curves_of(panel.store, [run], task or None, metric if metric not in ("", "all") else None)
+            curves = panel.curves(run, task or None, metric if metric not in ("", "all") else None)
         except MidflightError:  # this run has no such task or metric
             continue
         for curve in curves:

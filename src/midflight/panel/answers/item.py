@@ -25,7 +25,7 @@ PARAMETERS = (
     Text("item", "The item's id."),
     Ids("steps", "Steps whose answers are shown; else the first, the last, and those at which it flipped.", most=50),
 )
-MOST_ANSWERS = 12
+MOST_ANSWERS = 6
 MOST_OUTPUTS = 64
 MOST_COLUMNS = 100
 MOST_HISTORY = 2000
@@ -153,7 +153,8 @@ def _content(id: str, item: Item | None) -> ItemContent:
 def _history(panel: Panel, run: RunInfo, curve: Curve, item: str) -> tuple[History, list[bool | None]]:
     """Its scores at all checkpoints, and where it is right."""
     reports = curve.reports[-MOST_HISTORY:]
-    scores = [_score(panel.store.item_scores(report.id, item), curve.metric) for report in reports]
+    found = panel.store.item_scores([report.id for report in reports], item, [curve.metric])
+    scores = [_score(found[report.id], curve.metric) for report in reports]
     values = [None if score is None else score.value for score in scores]
     try:
         middle, up = threshold(curve.estimates[-1])
@@ -188,7 +189,9 @@ def _telling(right: Sequence[bool | None]) -> list[int]:
 
 
 def _answer(panel: Panel, run: RunInfo, report: EvalReport, item: str, metric: str) -> AnswerShape:
-    scores, outputs = panel.store.item_scores(report.id, item), panel.store.item_outputs(report.id, item)
+    metrics = list(dict.fromkeys(one.metric for one in report.estimates))
+    scores = panel.store.item_scores([report.id], item, metrics)[report.id]
+    outputs = panel.store.item_outputs(report.id, item)
     leading = _score(scores, metric)
     error = next((output.error for output in outputs if output.error), "")
     state = leading.state if leading is not None else "error" if error else "ok" if outputs else "not_run"

@@ -269,7 +269,7 @@ def title(item: Item | None) -> str:
 def _flip_curve(panel: Panel, curve: Curve) -> list[FlipPointShape]:
     key = ("flip curve", tuple(one.id for one in curve.reports), curve.metric)
     try:
-        points = panel.kept(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
+        points = panel.kept.get(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
     except MidflightError:  # the note says why
         return []
     return [dataclasses.asdict(point) for point in points]  # type: ignore[misc]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from midflight.analyse.names import canonical_names
+from midflight.panel.charts import Axes, axes_of, in_order
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Level, Number, Text
 from midflight.panel.plain import flat
@@ -18,7 +18,7 @@ from midflight.panel.rows import rows_of
 from midflight.panel.shapes import DiagnosisShape, Json, RunShape
 from midflight.panel.task_curves import TaskCurve, task_curves
 from midflight.records import EvalReport
-from midflight.store import RunInfo
+from midflight.store import Head, RunInfo
 
 PATH = "/api/runs/{id}"
 RUN_ID = Number("id", "The run.", in_path=True, high=(1 << 59))
@@ -48,13 +48,6 @@ class SeriesHead(TypedDict):
     value: float
     num_points: int
     group: str
-
-
-class Axes(TypedDict):
-    """Series that map steps to epochs and tokens."""
-
-    epoch: str | None
-    tokens: str | None
 
 
 class Marker(TypedDict):
@@ -118,8 +111,7 @@ def answer(panel: Panel, *, id: int, reference: str, metric: str, level: float) 
     pulse = next(pulse for pulse in panel.store.pulses() if pulse.run == id)
     reports, heads = panel.store.reports(id), panel.store.heads(id)
     missing = [{"task": task, "step": step, "reason": reason} for task, step, reason in panel.store.missing(id)]
-    keys = [head.key for head in heads]
-    named = {canonical: key for key, canonical in canonical_names(keys).items()}
+    by_key = {head.key: head for head in heads}
     return {
         "run": rows_of(panel, [run], {id: pulse}, None)[0],
         "environment": flat(run.environment),
@@ -128,23 +120,24 @@ def answer(panel: Panel, *, id: int, reference: str, metric: str, level: float) 
         "reference": reference,
         "references": _references(panel, run, reports),
         "tasks": task_curves(panel, run, reference, metric, level),
-        "series": [
-            {
-                "key": head.key,
-                "step": head.step,
-                "at": head.wall,
-                "value": head.value,
-                "num_points": head.num_points,
-                "group": head.key.rpartition("/")[0],
-            }
-            for head in heads
-        ],
-        "axes": {"epoch": named.get("epoch"), "tokens": named.get("tokens")},
+        "series": [_head(by_key[key]) for key in in_order(list(by_key))],
+        "axes": axes_of(by_key),
         "diagnosis": panel.diagnoses.of(run, pulse),
         "markers": _markers(panel, run, reports, missing),
         "unfinished": [dataclasses.asdict(one) for one in panel.store.unfinished(id)],  # type: ignore[misc]
         "missing": missing,  # type: ignore[typeddict-item]
         "cost": _cost(reports),
+    }
+
+
+def _head(head: Head) -> SeriesHead:
+    return {
+        "key": head.key,
+        "step": head.step,
+        "at": head.wall,
+        "value": head.value,
+        "num_points": head.num_points,
+        "group": head.key.rpartition("/")[0],
     }
 
 

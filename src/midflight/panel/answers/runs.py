@@ -8,10 +8,12 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from midflight.panel.charts import Axes, axes_of, in_order
 from midflight.panel.panel import Panel
+from midflight.panel.parameters import MAX_RUNS as MOST_RUNS
 from midflight.panel.parameters import Choice, Ids, Number, Text
 from midflight.panel.plain import flat
-from midflight.panel.rows import leading_series, rows_of
+from midflight.panel.rows import rows_of
 from midflight.panel.shapes import RunShape
 from midflight.panel.state import state_of
 from midflight.store import Pulse, RunInfo, SeriesCount
@@ -59,6 +61,7 @@ class Columns(TypedDict):
     tasks: list[TaskColumn]
     tags: list[str]
     series: list[SeriesColumn]
+    axes: Axes
 
 
 class Answer(TypedDict):
@@ -66,6 +69,7 @@ class Answer(TypedDict):
 
     total: int
     offset: int
+    ids: list[int]
     runs: list[RunShape]
     columns: Columns
     since: str
@@ -77,23 +81,26 @@ def answer(panel: Panel, *, sort: str, order: str, limit: int, offset: int, **wa
     pulses = {pulse.run: pulse for pulse in panel.store.pulses()}
     runs = [run for run in panel.store.runs(wanted["project"] or None) if run.id in pulses]
     runs = [run for run in runs if _matches(panel, run, pulses[run.id], **wanted)]
-    series = panel.store.series_counts([run.id for run in runs])
-    leading = leading_series(series)
+    series = {one.key: one for one in panel.store.series_counts([run.id for run in runs])}
+    charts = in_order(list(series))
+    leading = charts[0] if charts else None
     if sort.startswith("task.") or sort == "train_share":  # all rows are needed to know which come first
-        rows = rows_of(panel, runs, pulses, leading)
-        shown = _sorted(rows, _by_row(sort), order)[offset : offset + limit]
+        rows = _sorted(rows_of(panel, runs, pulses, leading), _by_row(sort), order)
+        ids, shown = [row["id"] for row in rows], rows[offset : offset + limit]
     else:
-        page = _sorted(runs, _by_run(panel, sort, pulses), order)[offset : offset + limit]
-        shown = rows_of(panel, page, pulses, leading)
+        ordered = _sorted(runs, _by_run(panel, sort, pulses), order)
+        ids, shown = [run.id for run in ordered], rows_of(panel, ordered[offset : offset + limit], pulses, leading)
     return {
         "total": len(runs),
         "offset": offset,
+        "ids": ids[:MOST_RUNS],
         "runs": shown,
         "columns": {
             "config": _config_columns(runs),
             "tasks": _task_columns(shown),
             "tags": [tag for tag, _ in Counter(tag for run in runs for tag in run.tags).most_common(MOST_COLUMNS)],
-            "series": _series_columns(series, leading),
+            "series": [_series_column(series[key]) for key in charts[:MOST_COLUMNS]],
+            "axes": axes_of(charts),
         },
         "since": since,
     }
@@ -176,6 +183,5 @@ def _task_columns(rows: Sequence[RunShape]) -> list[TaskColumn]:
     return list(found.values())[:MOST_COLUMNS]
 
 
-def _series_columns(series: Sequence[SeriesCount], leading: str | None) -> list[SeriesColumn]:
-    ordered = sorted(series, key=lambda one: (one.key != leading, -one.num_runs, one.key))
-    return [{"key": one.key, "num_runs": one.num_runs, "num_points": one.num_points} for one in ordered[:MOST_COLUMNS]]
+def _series_column(one: SeriesCount) -> SeriesColumn:
+    return {"key": one.key, "num_runs": one.num_runs, "num_points": one.num_points}

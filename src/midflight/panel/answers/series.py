@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypedDict
 
+from midflight.panel.charts import in_order
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Flag, Ids, Names, Number
 from midflight.panel.plain import packed
@@ -94,7 +95,7 @@ def answer(
     since = panel.token
     chosen, left_out = panel.chosen(runs), list[str]()
     if "*" in keys:
-        every = [one.key for one in panel.store.series_counts(runs)]
+        every = in_order([one.key for one in panel.store.series_counts(runs)])
         keys = every[:MOST_KEYS]
         if len(every) > len(keys):
             left_out.append(f"{len(keys)} of {len(every)} series")
