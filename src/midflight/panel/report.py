@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import midflight
-from midflight.errors import ConfigError, MidflightError, StoreError
+from midflight.errors import ConfigError, StoreError
 from midflight.panel.answers.base import ask
 from midflight.panel.panel import Panel
 from midflight.panel.plain import encode
@@ -66,22 +66,16 @@ def report_data(store: Store, runs: Sequence[RunInfo], title: str = "") -> dict[
     runs = sorted({run.id: run for run in runs}.values(), key=lambda run: run.id)
     panel = Panel(_Chosen(store, runs), background=False)
     ids = [run.id for run in runs]
-    answers: dict[str, Any] = {}
-    size = 0
-    for url in _pages(ids):
-        answers[url] = ask(panel, url)
-        size += len(encode(answers[url]))
-    items = _Items(panel, ids, MOST_BYTES - size)
-    for run in ids:
-        for task in dict.fromkeys(one["task"] for one in answers[f"/api/runs/{run}"]["tasks"]):
-            url = f"/api/items?run={run}&task={quote(task, _UNRESERVED)}"
-            try:
-                answers[url] = ask(panel, url)
-            except MidflightError as error:  # it has no value
-                items.left_out.append(error.message)
-                continue
-            items.room -= len(encode(answers[url]))
-            items.add(run, task)
+    answers = {url: ask(panel, url) for url in _pages(ids)}
+    matrices = [
+        (run, task, f"/api/items?run={run}&task={quote(task, _UNRESERVED)}")
+        for run in ids
+        for task in dict.fromkeys(one["task"] for one in answers[f"/api/runs/{run}"]["tasks"])
+    ]
+    answers |= {url: ask(panel, url) for _, _, url in matrices}
+    items = _Items(panel, ids, MOST_BYTES - sum(len(encode(answer)) for answer in answers.values()))
+    for run, task, _ in matrices:
+        items.add(run, task)
     return {
         "version": midflight.__version__,
         "made_at": panel.clock(),
