@@ -49,7 +49,7 @@ class _OneRun:
         self.columns: dict[str, _Column] = {}
         self.evaluations: set[str] = set()
         self.last = -1
-        self.resumed: list[tuple[int, int]] = []
+        self.resumed: list[int] = []
         self.start: int | None = None
         self.notes: list[str] = []
 
@@ -85,7 +85,7 @@ class Records:
         self.summary: dict[str, float] = {}
         self.planned: int | None = None
         self.reached: int | None = None
-        self._runs: list[tuple[str, _OneRun, int | None]] = []
+        self._runs: list[tuple[str, _OneRun, int | None, dict[str, float]]] = []
         self._now = _OneRun()
         self._notes: list[str] = []
         self._rank: str | None = None
@@ -201,14 +201,14 @@ class Records:
         if now.begins_again(step) and (trained or now.has(step, values)):  # a late evaluation begins no run
             self.begin_run(f"begins again at step {step}, after {now.last}")
         elif trained and now.repeats(step, trained):
-            now.resumed.append((step, now.last))
+            now.resumed.append(len(now.steps))
         return self._now
 
     def begin_run(self, why: str) -> None:
         """Ends the present run, if it has records, and begins another one."""
         if self._now.steps:
-            self._runs.append((self.name, self._now, self.planned))
-            self._now, self.planned = _OneRun(), None
+            self._runs.append((self.name, self._now, self.planned, self.summary))
+            self._now, self.planned, self.summary = _OneRun(), None, {}
             self.note_run(f"run {len(self._runs) + 1} in one file: {why}")
 
     def relabel(self, steps: Iterable[int]) -> None:
@@ -222,17 +222,19 @@ class Records:
         Args:
             key: Key of the importer that read it.
         """
-        ours = [*self._runs, (self.name, self._now, self.planned)]
+        ours = [*self._runs, (self.name, self._now, self.planned, self.summary)]
         found = [one for one in ours if one[1].columns]
         if not found and (self.summary or self._notes):
             found = ours[-1:]
-        several = len(found) > 1
-        return [
-            self._run(f"{name}-{number}" if number > 1 else name, one, planned, key, several)
-            for number, (name, one, planned) in enumerate(found, start=1)
-        ]
+        named: dict[str, int] = {}
+        runs = []
+        for name, one, planned, summary in found:
+            number = named[name] = named.get(name, 0) + 1
+            run = self._run(f"{name}-{number}" if number > 1 else name, one, planned, key)
+            runs.append(replace(run, summary=summary))
+        return runs
 
-    def _run(self, name: str, one: _OneRun, planned: int | None, key: str, several: bool) -> ImportedRun:
+    def _run(self, name: str, one: _OneRun, planned: int | None, key: str) -> ImportedRun:
         series, superseded, disordered = {}, 0, []
         steps = np.frombuffer(one.steps, np.int64) if one.steps else np.empty(0, np.int64)
         walls = np.frombuffer(one.walls, np.float64) if one.walls else np.empty(0)
@@ -254,13 +256,12 @@ class Records:
             canonical=canonical_names(series),
             eval_keys=evals,
             config=self.config,
-            summary=self.summary,
             planned_steps=planned,
             reached_step=self.reached if one is self._now else None,
             num_superseded=superseded,
             unread=self.source.unread(),
         )
-        notes = [*one.notes, *self._notes, *_resumes(one.resumed)]
+        notes = [*one.notes, *self._notes, *_resumes(one)]
         if disordered:
             notes.append(f"written out of order and sorted: {', '.join(disordered[:3])}{' …' * (len(disordered) > 3)}")
         return replace(run, notes=(*notes, *run.ending()))
@@ -293,8 +294,9 @@ def newest(steps: Ints, late: bool) -> tuple[Ints, bool]:
     return np.flatnonzero(np.append(steps[:-1] < later[1:], True)), True
 
 
-def _resumes(resumed: list[tuple[int, int]]) -> list[str]:
-    if not resumed:
+def _resumes(one: _OneRun) -> list[str]:
+    if not one.resumed:
         return []
-    shown = ", ".join(f"at step {step} after {last}" for step, last in resumed[:3])
-    return [f"resumed {len(resumed)} times: {shown}{' …' * (len(resumed) > 3)}".replace("1 times", "once", 1)]
+    shown = ", ".join(f"at step {one.steps[row]:,} after {one.steps[row - 1]:,}" for row in one.resumed[:_SOME])
+    times = "once" if len(one.resumed) == 1 else f"{len(one.resumed):,} times"
+    return [f"resumed {times}: {shown}{' …' * (len(one.resumed) > _SOME)}"]
