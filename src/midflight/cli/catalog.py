@@ -24,7 +24,7 @@ def catalog(
     key: Annotated[str | None, typer.Argument(help="One of them: print its TOML or its documentation.")] = None,
     json_: JsonOption = False,
 ) -> int:
-    """List tasks, metrics, engines and sources, with one line each; or print what one of them is."""
+    """List tasks, metrics, engines, sources and importers, with one line each; or print what one of them is."""
     from midflight import catalog as registry
 
     if key is not None:
@@ -57,7 +57,7 @@ def _content(key: str) -> str:
             if key in (one, _shown(one)):
                 found.append(registry.content(package, one))
     if not found:
-        raise registry.unknown("tasks, metrics, engines, sources and kinds", key, known)
+        raise registry.unknown("tasks, metrics, engines, sources, importers and kinds", key, known)
     return "\n\n".join(text.rstrip() for text in found)
 
 
