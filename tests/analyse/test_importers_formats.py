@@ -113,8 +113,11 @@ def test_an_epoch_that_falls_back_is_a_new_run_or_a_resume(tmp_path):
     def dicts(epochs):
         return "".join(f"{{'loss': {e}, 'epoch': {e}}}\n" for e in epochs)
 
-    first, second = runs_of(tmp_path, dicts([0.1, 0.2, 0.3]) + dicts([0.1, 0.2]))
+    begin = "  Total optimization steps = {0}\n"
+    text = begin.format(3) + dicts([0.1, 0.2, 0.3]) + begin.format(9) + dicts([0.1, 0.2])
+    first, second = runs_of(tmp_path, text)
     assert (first.num_records, second.num_records) == (3, 2)
+    assert (first.planned_steps, second.planned_steps) == (3, 9)
     (run,) = runs_of(tmp_path, dicts([0.1, 0.2, 0.3, 0.4]) + dicts([0.3, 0.4, 0.5]))
     assert points(run, "loss") == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4), (5, 0.5)]
     assert run.num_superseded == 2
@@ -206,6 +209,14 @@ def test_json_lines_nested_doubled_and_huge(tmp_path):
         "lists among the values",
         "other lines",
     }
+
+
+def test_long_tables_and_rows_of_a_split(tmp_path):
+    (run,) = runs_of(tmp_path, "key,value,step\nloss,2.5,1\nlr,0.1,1\nloss,2.4,2\n", "mlflow.csv")
+    assert (points(run, "loss"), points(run, "lr")) == ([(1, 2.5), (2, 2.4)], [(1, 0.1)])
+    (run,) = runs_of(tmp_path, '{"step": 1, "split": "train", "loss": 2}\n{"step": 1, "split": "val", "loss": 3}\n')
+    assert (points(run, "loss"), points(run, "val/loss")) == ([(1, 2)], [(1, 3)])
+    assert run.eval_keys == {"val/loss"}
 
 
 def test_json_array_and_object_of_records(tmp_path):

@@ -15,7 +15,7 @@ from midflight.errors import ConfigError, shorten
 
 HEAD_BYTES = 1 << 16
 _CHUNK = 1 << 20
-MAX_LINE = 1 << 22
+MAX_LINE = 1 << 20
 """Characters of a line that are read at most: longer ones are no records, and may be a gigabyte."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))

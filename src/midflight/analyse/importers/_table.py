@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from midflight.analyse.importers._numbers import number, stamp, step_of
 from midflight.analyse.importers._records import Records
-from midflight.analyse.names import canonical_name
+from midflight.analyse.names import canonical_name, is_evaluation
 
 SAMPLE = 500
 STEP_NAMES = (
@@ -19,10 +19,12 @@ STEP_NAMES = (
 )  # fmt: skip
 """Names of a step, the best first; case and blanks do not count."""
 WALL_NAMES = ("timestamp", "_timestamp", "wall_time", "walltime", "time", "datetime", "date", "created_at")
+_NAME_COLUMNS, _VALUE_COLUMNS = ("metric", "tag", "key", "metric_name", "name"), ("value", "metric_value")
+_SPLIT_COLUMNS = ("split", "phase", "mode", "stage", "subset", "type")
 _NOT_VALUES = re.compile(r"(?:.*[_ ])?(?:index|id|idx|seed)", re.IGNORECASE)
 _FALLS, _PRESENT = 1 / 3, 0.5  # a log with restarts rises mostly; a table sorted by something else does not
 STEP_IN_TEXT = re.compile(
-    r"(?:step|checkpoint|ckpt|iter|global_step)[-_= ]?(\d+)(?!.*(?:step|checkpoint|ckpt|iter)[-_= ]?\d)"
+    r"(?:step|checkpoint|ckpt|iter|global_step)[-_= ]?(\d{1,18})(?!.*(?:step|checkpoint|ckpt|iter)[-_= ]?\d)"
 )
 """A step that stands in a name, such as ``run_step_4400`` or ``checkpoint-500``; the last one."""
 
@@ -47,6 +49,8 @@ class Table:
 
     def add(self, values: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Takes a row."""
+        if texts:
+            values = _renamed(values, texts, self._records)
         if self._rows is None:
             self._emit(values, texts)
         else:
@@ -122,6 +126,23 @@ class Table:
         for step in sorted(found):
             values = {name: math.fsum(column) / len(column) for name, column in found[step].items()}
             self._records.add(step, values, evaluation=True)
+
+
+def _renamed(values: Mapping[str, float], texts: Mapping[str, str], records: Records) -> Mapping[str, float]:
+    """A row of a long table under the name that it holds, a row of the validation split under names that say so."""
+    plain = {_plain(name): text for name, text in texts.items()}
+    name = next((plain[column] for column in _NAME_COLUMNS if column in plain), None)
+    value = next((column for column in values if _plain(column) in _VALUE_COLUMNS), None)
+    if name and value is not None:
+        values = {name if column == value else column: number for column, number in values.items()}
+    split = next((plain[column] for column in _SPLIT_COLUMNS if column in plain), "")
+    if is_evaluation(split):
+        records.note(f"rows of {split!r} are evaluations, with names under {split}/")
+        values = {
+            column if _plain(column) in (*STEP_NAMES, *WALL_NAMES) else f"{split}/{column}": number
+            for column, number in values.items()
+        }
+    return values
 
 
 def _is_record(row: Row) -> bool:

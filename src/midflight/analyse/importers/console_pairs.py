@@ -14,14 +14,17 @@ from midflight.analyse.importers.base import LineImporter
 from midflight.analyse.names import canonical_name
 
 _STEP = re.compile(
-    r"(?<![\w/.-])(?:global[_ ]?step|train[_ ]?step|step|iter(?:ation)?|update|batch|it)s?\b[\]\s:=#\[(]{1,4}(\d+)"
-    r"(?:\s*(?:/|of)\s*(\d+))?",
+    r"(?<![\w/.-])(?:global[_ ]?step|train[_ ]?step|step|iter(?:ation)?|update|batch|it)s?\b"
+    r"[\]\s:=#\[(]{1,4}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"(?<![\w/.-])epochs?\b[\]\s:=#\[(]{1,4}(\d+)(?:\s*(?:/|of)\s*(\d+))?\]?", re.IGNORECASE)
-_AFTER_EPOCH = re.compile(r"[\s,|:]*[\[(]?(\d+)\s*/\s*(\d+)[\])]?(?=[\s,:])")
-_BAR = re.compile(r"\d+%\|[^|]*\|\s*(\d+)/(\d+) \[[^\]]*?, (?=[A-Za-z])")
-_PAIR = re.compile(rf"([A-Za-z_][\w/@.-]*(?: [A-Za-z][\w/@.-]*)?)\s*[:=]\s*({NUMBER}){UNIT}(?=[\s,|;)\]}}]|$)")
+_EPOCH = re.compile(r"(?<![\w/.-])epochs?\b[\]\s:=#\[(]{1,4}(\d{1,18})(?:\s*(?:/|of)\s*(\d{1,18}))?\]?", re.IGNORECASE)
+_AFTER_EPOCH = re.compile(r"[\s,|:]*[\[(]?(\d{1,18})\s*/\s*(\d{1,18})[\])]?(?=[\s,:])")
+_BAR = re.compile(r"\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[[^\]]*?, (?=[A-Za-z])")
+_PAIR = re.compile(
+    rf"(?<![\w/@.-])([A-Za-z_][\w/@.-]{{0,120}}(?: [A-Za-z][\w/@.-]{{0,60}})?)\s*[:=]\s*({NUMBER}){UNIT}"
+    r"(?=[\s,|;)\]}]|$)"
+)
 _NOT_VALUES = frozenset({"step", "steps", "iter", "iteration", "epoch", "update", "batch", "it", "global_step"})
 
 

@@ -23,7 +23,7 @@ _PAIR = re.compile(
     rf"['\"]([^'\"{{}}]{{1,500}})['\"]\s*:\s*(?:[\w.]+\()?(?:({NUMBER})|['\"]\s*({NUMBER})\s*['\"])\)?\s*(?=[,}}])"
 )
 _NUM_KEYS = re.compile(r"['\"]\s*:")
-_BAR = re.compile(r"\s*\d+%\|[^|]*\|\s*(\d+)/(\d+) \[")
+_BAR = re.compile(r"\s*\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[")
 _TOTAL = re.compile(r"\s*Total optimization steps = ([\d,]+)")
 _STEP_KEYS = ("step", "global_step", "train/global_step", "current_steps")
 _OF_A_RECORD = frozenset({"loss", "eval_loss", "reward", "epoch"})
@@ -37,6 +37,7 @@ class HFConsole(LineImporter):
     label = "HF / TRL console"
 
     def __init__(self) -> None:
+        self._next_total: int | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -58,7 +59,9 @@ class HFConsole(LineImporter):
         if "/" in text and (bar := _BAR.match(text)) is not None:
             self._see(int(bar[1]), int(bar[2]))
         elif "Total opt" in text and (total := _TOTAL.match(text)) is not None:
-            self._total = records.planned = step_of(total[1])
+            self._next_total = step_of(total[1])
+            if not self._before:
+                self._total = records.planned = self._next_total
         return False
 
     def _see(self, done: int, total: int) -> None:
@@ -106,6 +109,7 @@ class HFConsole(LineImporter):
             self.end(records)
             records.begin_run(f"the epoch falls from {self._epochs[-1]:g} to {epoch:g}")
             self._begin()
+            self._total = records.planned = self._next_total
         else:
             self._numbered = bisect_left(self._epochs, epoch)
             del self._epochs[self._numbered :]

@@ -8,7 +8,9 @@ from midflight.analyse.importers._numbers import NUMBER, UNIT
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_LINE = re.compile(r"(?:step (\d+)(?:/(\d+))? \([\d.]+%\)|Step (\d+)(?:/(\d+))?) \| (?=[A-Za-z][\w/@. -]{0,99}: )")
+_LINE = re.compile(
+    r"(?:step (\d{1,18})(?:/(\d{1,18}))? \([\d.]+%\)|Step (\d{1,18})(?:/(\d{1,18}))?) \| (?=[A-Za-z][\w/@. -]{0,99}: )"
+)
 _PAIR = re.compile(rf"([A-Za-z][\w/@. -]{{0,99}}): ({NUMBER}){UNIT}\s*(?:\||$)")
 
 
