@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import ROOT
 from midflight import catalog
 from midflight.analyse.importers import ImportedRun, read_any
 from midflight.analyse.importers.tensorboard_events import _crc32c
@@ -32,7 +33,8 @@ def points(run: ImportedRun, key: str) -> list[tuple[int, float]]:
 
 def test_each_importer_says_what_it_reads():
     keys = catalog.keys("midflight.analyse.importers")
-    assert len(keys) == 20
+    page = (ROOT / "docs" / "import.md").read_text(encoding="utf-8")
+    assert all(f"`{key}`" in page for key in keys)
     assert all(len(catalog.summary("midflight.analyse.importers", key)) > 20 for key in keys)
 
 
@@ -389,6 +391,7 @@ def test_late_evaluations_are_no_resume(tmp_path):
     (run,) = runs_of(tmp_path, text)
     assert run.series["eval_loss"].steps.tolist() == [0, 100, 200, 300]
     assert (len(run.series["loss"]), run.num_superseded) == (40, 0)
+    assert len(runs_of(tmp_path, text + lines((range(0, 50, 10), 2)))) == 2  # a late one hides no restart
 
 
 def test_a_step_written_twice_has_the_last_value(tmp_path):

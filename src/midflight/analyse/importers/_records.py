@@ -89,7 +89,7 @@ class Records:
         self._now = _OneRun()
         self._notes: list[str] = []
         self._rank: str | None = None
-        self._left_out: dict[tuple[str, ...], frozenset[str]] = {}
+        self._left_out: dict[tuple[bool | str, ...], frozenset[str]] = {}
 
     @property
     def last_step(self) -> int | None:
@@ -158,18 +158,18 @@ class Records:
             wall: Seconds since the epoch.
             evaluation: Whether all of it was measured on held-out data.
         """
-        names = tuple(values)
-        left_out = self._left_out.get(names)
+        shape: tuple[bool | str, ...] = (evaluation, *values)
+        left_out = self._left_out.get(shape)
         if left_out is None:
-            left_out = self._beside_evaluation(names, evaluation)
+            left_out = self._left_out[shape] = self._beside_evaluation(tuple(values), evaluation)
         if left_out:
             values = {key: value for key, value in values.items() if key not in left_out}
         now = self._now
         if step is None:
             step = max(now.last, 0)
-        if step < now.last and now.repeats(step, values):
-            now = self._go_back(step, values)
-        now.last = step
+        if step >= now.last or self._went_back(step, values):  # else it came late
+            now = self._now
+            now.last = step
         row = len(now.steps)
         now.steps.append(step)
         now.walls.append(math.nan if wall is None else wall)
@@ -191,18 +191,21 @@ class Records:
         clocks = frozenset(name for name in names if canonical_name(name) in CLOCKS) - evals
         if len(self._left_out) == _MAX_SHAPES:
             self._left_out.clear()
-        found = clocks if evals and evals | clocks == set(names) else frozenset()
-        self._left_out[names] = found
-        return found
+        return clocks if evals and evals | clocks == set(names) else frozenset()
 
-    def _go_back(self, step: int, values: Iterable[str]) -> _OneRun:
+    def _went_back(self, step: int, values: Iterable[str]) -> bool:
+        """Whether a record with a smaller step begins another run or a resume."""
         now = self._now
+        if not now.repeats(step, values):
+            return False
         trained = [key for key in values if key in now.columns and key not in now.evaluations]
         if now.begins_again(step) and (trained or now.has(step, values)):  # a late evaluation begins no run
             self.begin_run(f"begins again at step {step}, after {now.last}")
-        elif trained and now.repeats(step, trained):
+            return True
+        if trained and now.repeats(step, trained):
             now.resumed.append(len(now.steps))
-        return self._now
+            return True
+        return False
 
     def begin_run(self, why: str) -> None:
         """Ends the present run, if it has records, and begins another one."""
