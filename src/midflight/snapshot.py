@@ -29,6 +29,13 @@ ALIGNMENT = 64
 """Bytes, as torch aligns what it allocates: kernels sum in another order where an address is odd."""
 
 
+def whole(tensor: Any) -> Any:
+    """A tensor that lies in shards on the ranks (FSDP2), put together by a collective call; any other as it is."""
+    if not hasattr(tensor, "full_tensor"):
+        return tensor
+    return tensor.detach().to(tensor.device_mesh.device_type).full_tensor()  # shards may have been put off to the host
+
+
 class Skeleton:
     """An engine without its tensors, and where its tensors are.
 

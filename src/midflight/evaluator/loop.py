@@ -98,11 +98,9 @@ class Evaluator:
             raise ConfigError(
                 "distributed and async_mode", hint="choose one: ranks in the loop, or processes beside it"
             )
-        modules = self.engine.modules() if self.engine is not None and self.config.async_mode else []
-        if any(map(is_sharded, modules)):
-            raise ConfigError(
-                "async_mode with a model in shards (FSDP)", hint="distributed=True, or `midflight watch` on checkpoints"
-            )
+        modules = self.engine.modules() if self.engine is not None and self.place.world_size > 1 else []
+        if any(map(is_sharded, modules)) and not (self.config.distributed or self.config.async_mode):
+            raise ConfigError("a model in shards needs all ranks", hint="distributed=True, or async_mode=True")
         unknown = sorted(set(self.config.priorities) - set(names))
         if unknown:
             raise ConfigError("priorities of unknown tasks", got=unknown, allowed=", ".join(names))
