@@ -12,9 +12,10 @@ from ranks import run_ranks
 
 import midflight as mf
 from midflight.demo.model import make_tokenizer
-from midflight.distributed.sharded_model import in_step, is_sharded, put_together
+from midflight.dispatch import Process
+from midflight.distributed.sharded_model import in_step, is_sharded, put_in_shards, put_together
 from midflight.errors import CapabilityError, ConfigError
-from midflight.evaluator import across_ranks
+from midflight.evaluator import across_ranks, beside_training
 from midflight.records import Request, Sampling
 
 TOKENIZER = make_tokenizer()
@@ -315,6 +316,51 @@ def test_a_rank_that_dies_is_told_of_within_the_limit():
     assert status == "partial"
     assert any("rank 1: it did not answer in time" in reason for reason in errors)
     assert sum(values[0][3].values()) == 9
+
+
+# -- beside training -------------------------------------------------------------------------------------------------
+
+
+def train_beside(rank, busy):
+    """Losses of a training whose weights are copied out of shards, what was measured, and what whole models give."""
+    beside_training.WORD_S = 0.05
+    model = in_shards("grouped")
+    train, wanted = Training(model), []
+    dispatcher = Process(max_waiting=0 if busy else 9)
+    config = mf.EvaluatorConfig(async_mode=True, freq_steps=1, eval_before_train=True)
+    ev = mf.Evaluator(config, texts(5), mf.engines.HF(model, TOKENIZER), dispatcher=dispatcher, quiet=True)
+    if busy:
+        dispatcher.pause()
+    ev.start()
+    for step in range(4):
+        if step:
+            train.step()
+            ev.step(step)
+        wanted.append(alone(model))
+    dispatcher.resume()
+    ev.finish()
+    dist.barrier()
+    return train.losses, sorted((r.progress.step, r.task, r.weights, _values(r)) for r in ev.reports), wanted
+
+
+def alone(model):
+    """What a whole model of the same weights gives."""
+    put_in_shards([model])
+    weights = {name: parameter.full_tensor() for name, parameter in model.named_parameters()}
+    whole = make_model()
+    whole.load_state_dict(weights)
+    reports = [mf.evaluate_lm(mf.engines.HF(whole, TOKENIZER), task) for task in texts(5)]
+    return sorted((r.task, r.weights, _values(r)) for r in reports)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_copy_is_put_together_for_evaluation_beside_training(busy):
+    """Where there is room for one copy, the first weights have it; the last ones wait for it."""
+    (losses, reports, wanted), (other_losses, none, _) = run_ranks(train_beside, 2, busy)
+    assert losses == other_losses == run_ranks(calm, 2)[0]
+    assert none == []
+    steps = [0, 3] if busy else [0, 1, 2, 3]
+    assert reports == [(step, *each) for step in steps for each in wanted[step]]
 
 
 # -- what is refused -------------------------------------------------------------------------------------------------

@@ -27,23 +27,26 @@ def is_sharded(model: Any) -> bool:
     return bool(_parts(model))
 
 
+def put_in_shards(modules: Sequence[Any]) -> None:
+    """Frees what is whole of models in shards: a pass without a backward leaves the parameters of the root so."""
+    for module in modules:
+        for part in _parts(module):
+            part.reshard()
+
+
 @contextmanager
 def put_together(modules: Sequence[Any]) -> Iterator[None]:
-    """For reading weights of models in shards, tensor by tensor, which all ranks join; nothing where no model is.
-
-    Parameters are put in shards first: a pass without a backward leaves those of the root whole.
+    """For reading whole weights of models in shards, which all ranks join; nothing where no model is.
 
     Raises:
         CollectiveError: If a rank died or did not come within the process group's time limit.
     """
-    parts = [part for module in modules for part in _parts(module)]
-    if not parts:
+    if not any(map(is_sharded, modules)):
         yield
         return
     from midflight.distributed._peers import spoken
 
-    for part in parts:
-        part.reshard()
+    put_in_shards(modules)
     with spoken("putting weights together"):
         yield
 

@@ -82,7 +82,8 @@ class Evaluator:
         )
         self._way: Way = self._between
         if self.config.async_mode and self.tasks:
-            self._way = BesideTraining(self._setting, dispatcher, self.place.is_main)
+            joined = engine is not None and any(map(is_sharded, engine.modules()))  # copies need all ranks
+            self._way = BesideTraining(self._setting, dispatcher, self.place.is_main, self._agree if joined else None)
         self._asked: tuple[int, bool] | None = None  # step, and what `should_evaluate` said of it
         self._resumed = self._started = self._stepped = False
         self._evaluate_fn: Callable[[], Any] | None = None
