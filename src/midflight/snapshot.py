@@ -243,6 +243,14 @@ class Layout:
         """Whether tensors have these shapes and types."""
         return self.specs == [(str(t.dtype).removeprefix("torch."), tuple(t.shape)) for t in tensors]
 
+    def describes(self, path: Path) -> bool:
+        """Whether a file holds such tensors, under the same names."""
+        try:
+            with path.open("rb") as file:
+                return file.read(len(self.header)) == self.header and path.stat().st_size == self.size
+        except OSError:
+            return False
+
     def empty(self, devices: Sequence[str]) -> list[Any]:
         """Tensors of these shapes and types, on the given devices."""
         if not self.specs:  # an engine without a model in it, perhaps on a machine without torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections import deque
@@ -123,8 +124,9 @@ class BesideTraining:
             self._tell(NOTHING)
             raise
         lost, self._lost = self._lost, []
+        self._adopt({task.name: task for task in tasks}, progress)
         for name, step in lost:
-            if step != progress.step:
+            if step != progress.step and (name, step) not in self._open:
                 self._tell_lost(name, step)
         here = {name for name, step in lost if step == progress.step}
         left = tasks if measure else [task for task in tasks if task.name in here]
@@ -137,6 +139,28 @@ class BesideTraining:
         assert engine is not None
         put_in_shards(engine.modules())
         self.dispatcher.prepare(engine, engine.modules())
+
+    def _adopt(self, tasks: Mapping[str, Task], progress: Progress) -> None:
+        """Takes over what a killed process of this run has copied and not evaluated, of weights before these."""
+        run = self.run
+        if run is None or run.attempt == 1:
+            return
+        done = {(report.task, report.progress.step) for report in run.store.reports(run.id)}
+
+        def still_open(note: Mapping[str, Any]) -> list[Task]:
+            step = note["progress"]["step"]
+            names = [name for name in note["tasks"] if name in tasks and (name, step) not in done]
+            return [tasks[name] for name in names if step < progress.step]
+
+        for weights in self.dispatcher.adopt(_key(run), lambda note: bool(still_open(note))):
+            assert weights.seal is not None
+            note = weights.seal.note
+            then = Progress(**note["progress"])
+            # they belong to the attempt that made them: one of this attempt would supersede what came after it
+            jobs = [self._job(task, then, note["attempt"]) for task in still_open(note)]
+            self._open |= {(job.name, job.step): then for job in jobs}
+            self.dispatcher.enqueue(weights, jobs)
+            logger.info("midflight: the weights of step %d were left by a killed process, and are evaluated", then.step)
 
     def _tell_lost(self, name: str, step: int) -> None:
         """The weights of an evaluation went with the process that held them; it may have ended all the same."""
@@ -193,7 +217,7 @@ class BesideTraining:
         parts = wholes(modules)
         with put_together(modules):
             try:
-                self.dispatcher.submit(room, jobs, parts)
+                self.dispatcher.submit(room, jobs, parts, self._note(jobs))
             finally:
                 deque(parts, maxlen=0)  # the others join in for all of them, whatever went wrong here
 
@@ -210,7 +234,15 @@ class BesideTraining:
         """What rank 0 says, on all ranks."""
         return what if self._agree is None else self._agree([what])[0]
 
-    def _job(self, task: Task, progress: Progress) -> Job:
+    def _note(self, jobs: Sequence[Job]) -> dict[str, Any] | None:
+        """What a copy is, for the process that goes on with this run if this one is killed."""
+        run = self.run
+        if run is None:
+            return None
+        progress = dataclasses.asdict(self._open[jobs[0].name, jobs[0].step])
+        return {"run": _key(run), "attempt": run.attempt, "progress": progress, "tasks": [job.name for job in jobs]}
+
+    def _job(self, task: Task, progress: Progress, attempt: int | None = None) -> Job:
         config, run = self.setting.config, self.run
         call = Evaluation(
             task=task,
@@ -220,7 +252,7 @@ class BesideTraining:
             registered=dict(self.setting.registered),
             limit_s=config.limit_s,
             stalled_s=self.stalled_s,
-            run=None if run is None else (run.store.location, run.info, run.attempt, run.started),
+            run=None if run is None else (run.store.location, run.info, attempt or run.attempt, run.started),
         )
         limit = None if config.limit_s is None else config.limit_s + GRACE_S
         return Job(task.name, progress.step, call, config.priorities.get(task.name, 0), limit)
@@ -300,3 +332,8 @@ class BesideTraining:
         """Continues where `state_dict` was taken."""
         self._measured = {str(name): int(step) for name, step in state["measured"].items()}
         self._lost = [(str(name), int(step)) for name, step in state.get("open", [])]
+
+
+def _key(run: Run) -> str:
+    """What tells a run from all others on this machine."""
+    return f"{run.store.location} {run.id}"

@@ -150,8 +150,8 @@ class Evaluator:
         if not self._resumed:
             self.freq_ctl.start_at(Progress(step or 0, epoch, tokens))
         progress = self.freq_ctl.progress
-        if step is None and not self._resumed and self.run is not None and self.run.enabled and self.run.attempt > 1:
-            if self.config.eval_before_train:
+        if step is None and not self._resumed and self._run_is_resumed():
+            if self.config.eval_before_train and self.run is not None and self.run.enabled:
                 logger.warning(
                     "midflight: run %r is resumed, but the evaluator was not told at which step; the first weights are"
                     " not measured: use load_state_dict(), or start(step=...)",
@@ -163,6 +163,11 @@ class Evaluator:
         lost = self._resumed and self.freq_ctl.take(progress)
         first = self.config.eval_before_train and progress.step == 0
         return self._way.start(self.tasks, progress, lost or first)
+
+    def _run_is_resumed(self) -> bool:
+        """Whether this run was begun by another process; only rank 0 knows."""
+        known = self.run is not None and self.run.enabled and self.run.attempt > 1
+        return known if self._agree is None else bool(self._agree([float(known)])[0])
 
     def should_evaluate(self, epoch: float, step: int, tokens: int = 0) -> bool:
         """Whether an evaluation is due; asking twice about one step answers the same and consumes one tick.
