@@ -158,3 +158,23 @@ def test_the_leader_of_a_group_that_dies_costs_its_group():
     assert ranks[0]["reports"][0][0]["status"] == "partial"
     assert ranks[3][0] == "EvaluationError"
     assert "the post office of rank 2 is gone" in ranks[3][1]
+
+
+def _resume_untold(rank, folder):
+    run = mf.Run("p", "r", store=f"{folder}/s.db", resume="must")
+    ev = mf.Evaluator(
+        mf.EvaluatorConfig(distributed=True, freq_steps=1, eval_before_train=True),
+        tasks(),
+        mf.engines.Fake(answer),
+        run,
+        quiet=True,
+    )
+    ev.start()  # nobody says at which step: nothing is measured, on no rank
+    found = [len(ev.reports), len(ev.step(1))]
+    dist.barrier()
+    return found
+
+
+def test_a_run_that_is_resumed_is_so_on_all_ranks(tmp_path):
+    mf.Run("p", "r", store=f"{tmp_path}/s.db").finish()
+    assert run_ranks(_resume_untold, 2, str(tmp_path)) == [[0, 2], [0, 0]]
