@@ -103,10 +103,12 @@ class _March:
         entry = model.get_base_model() if hasattr(model, "get_base_model") else model
         around = [part for part in self._parts if any(inner is entry for inner in part.modules())]
         _set_up(self._parts)
-        stack.callback(self._put_back, _settings(self._parts), _traces(self._parts))
+        stack.callback(self._put_back, _traces(self._parts))
         for part in around:  # whole all the time, as torch has them between forward and backward
-            part.set_reshard_after_forward(False, recurse=False)
             part.unshard()
+            for group in _groups(part):
+                group.reshard = _stay
+                stack.callback(delattr, group, "reshard")
         self._watch(entry, stack)
         self._idle()  # a rehearsal that all join: it tells in which order parts are gathered
         self._order = [part for part in self._order if not _is_whole(part)]  # some stay whole, if training says so
@@ -129,6 +131,7 @@ class _March:
             self._mend()
         self._joining = True
         while self._anybody(works=False):
+            self._num_gathered = 0
             try:
                 self._idle()
             except Exception:  # what comes out of it is dropped; where it cannot be mended either, that raises
@@ -177,11 +180,10 @@ class _March:
             _leave(part)
         self._running = False
 
-    def _put_back(self, settings: list[tuple[Any, str, Any]], traces: list[tuple[list[Any], int]]) -> None:
+    def _put_back(self, traces: list[tuple[list[Any], int]]) -> None:
         for part in self._parts:
+            _forget_pass(part)
             part.reshard()
-        for thing, name, value in settings:
-            setattr(thing, name, value)
         for trace, length in traces:
             del trace[length:]
 
@@ -212,6 +214,10 @@ def _is_whole(part: Any) -> bool:
     return all(group.is_unsharded for group in _groups(part))
 
 
+def _stay() -> None:
+    """In the place of a `reshard`: leaves a part whole."""
+
+
 def _leave(part: Any) -> None:
     """Puts a part into shards if a forward pass would."""
     for group in _groups(part):
@@ -228,15 +234,6 @@ def _forget_pass(part: Any) -> None:
     state._modules_to_run_forward.clear()
     for thing in (state, *_groups(part)):
         thing._training_state = type(thing._training_state).IDLE
-
-
-def _settings(parts: Sequence[Any]) -> list[tuple[Any, str, Any]]:
-    """What `set_reshard_after_forward` writes, as it is now."""
-    states = [part._get_fsdp_state() for part in parts]
-    name = "_auto_reshard_after_forward"
-    found = [(state, name, getattr(state, name)) for state in states if hasattr(state, name)]
-    groups = [group for part in parts for group in _groups(part)]
-    return [*found, *((group, "post_forward_mesh_info", group.post_forward_mesh_info) for group in groups)]
 
 
 def _traces(parts: Sequence[Any]) -> list[tuple[list[Any], int]]:
