@@ -82,7 +82,8 @@ class Evaluator:
         )
         self._way: Way = self._between
         if self.config.async_mode and self.tasks:
-            self._way = BesideTraining(self._setting, dispatcher, self.place.is_main)
+            joined = engine is not None and any(map(is_sharded, engine.modules()))  # copies need all ranks
+            self._way = BesideTraining(self._setting, dispatcher, self.place.is_main, self._agree if joined else None)
         self._asked: tuple[int, bool] | None = None  # step, and what `should_evaluate` said of it
         self._resumed = self._started = self._stepped = False
         self._evaluate_fn: Callable[[], Any] | None = None
@@ -98,11 +99,9 @@ class Evaluator:
             raise ConfigError(
                 "distributed and async_mode", hint="choose one: ranks in the loop, or processes beside it"
             )
-        modules = self.engine.modules() if self.engine is not None and self.config.async_mode else []
-        if any(map(is_sharded, modules)):
-            raise ConfigError(
-                "async_mode with a model in shards (FSDP)", hint="distributed=True, or `midflight watch` on checkpoints"
-            )
+        modules = self.engine.modules() if self.engine is not None and self.place.world_size > 1 else []
+        if any(map(is_sharded, modules)) and not (self.config.distributed or self.config.async_mode):
+            raise ConfigError("a model in shards needs all ranks", hint="distributed=True, or async_mode=True")
         unknown = sorted(set(self.config.priorities) - set(names))
         if unknown:
             raise ConfigError("priorities of unknown tasks", got=unknown, allowed=", ".join(names))
@@ -151,8 +150,8 @@ class Evaluator:
         if not self._resumed:
             self.freq_ctl.start_at(Progress(step or 0, epoch, tokens))
         progress = self.freq_ctl.progress
-        if step is None and not self._resumed and self.run is not None and self.run.enabled and self.run.attempt > 1:
-            if self.config.eval_before_train:
+        if step is None and not self._resumed and self._run_is_resumed():
+            if self.config.eval_before_train and self.run is not None and self.run.enabled:
                 logger.warning(
                     "midflight: run %r is resumed, but the evaluator was not told at which step; the first weights are"
                     " not measured: use load_state_dict(), or start(step=...)",
@@ -164,6 +163,11 @@ class Evaluator:
         lost = self._resumed and self.freq_ctl.take(progress)
         first = self.config.eval_before_train and progress.step == 0
         return self._way.start(self.tasks, progress, lost or first)
+
+    def _run_is_resumed(self) -> bool:
+        """Whether this run was begun by another process; only rank 0 knows."""
+        known = self.run is not None and self.run.enabled and self.run.attempt > 1
+        return known if self._agree is None else bool(self._agree([float(known)])[0])
 
     def should_evaluate(self, epoch: float, step: int, tokens: int = 0) -> bool:
         """Whether an evaluation is due; asking twice about one step answers the same and consumes one tick.
