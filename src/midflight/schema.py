@@ -16,14 +16,14 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from midflight.errors import ConfigError
-from midflight.records import Cost, Estimate, EvalReport, Progress
+from midflight.records import Cost, Decided, Estimate, EvalReport, Progress
 
 REPORT_VERSION = 1
 
 
 @lru_cache(maxsize=1)
 def _report_adapter() -> TypeAdapter[EvalReport]:
-    for record in (Progress, Estimate, Cost, EvalReport):
+    for record in (Progress, Estimate, Cost, Decided, EvalReport):
         # a later release may add fields within this version: they are no error
         setattr(record, "__pydantic_config__", ConfigDict(extra="ignore"))  # noqa: B010 - not declared
     return TypeAdapter(EvalReport)

@@ -14,7 +14,8 @@ from midflight.errors import ConfigError, MidflightError, TaskError, is_text, sh
 from midflight.records import MAX_STEP
 
 if TYPE_CHECKING:
-    from midflight.store import RunInfo, Store
+    from midflight.sequential import SequentialRule
+    from midflight.store import Store
     from midflight.tasks import Task
 
 StoreOption = Annotated[
@@ -23,6 +24,16 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for machines.")]
 ProjectOption = Annotated[str | None, typer.Option("--project", help="Only this project.")]
 
+BaselineOption = Annotated[
+    str | None,
+    typer.Option("--baseline", help="End early: compare with RUN, RUN@STEP, PROJECT/RUN@STEP, or start of the run."),
+]
+MarginOption = Annotated[
+    float | None, typer.Option("--margin", help="With --baseline: difference that is tolerated, or asked for.")
+]
+ClaimOption = Annotated[str, typer.Option("--claim", help="With --baseline: not_worse or better, by the margin.")]
+AlphaOption = Annotated[float, typer.Option("--alpha", help="Error rate of a decision.")]
+LookOption = Annotated[int, typer.Option("--look", min=1, help="With --baseline: items asked from look to look.")]
 
 MAX_SEED = 1 << 63
 
@@ -118,18 +129,20 @@ def existing_store(url: str | None) -> Store:
     return open_store(url, create=False)
 
 
-def find_run(store: Store, wanted: str) -> RunInfo:
-    """The run that a person means: its number, its name, or project/name; the newest of that name.
+def rules_for(
+    tasks: list[Task], baseline: str | None, margin: float | None, claim: str, alpha: float, look: int, seed: int
+) -> dict[str, SequentialRule]:
+    """The rule that may end the evaluation of each task early; none without a baseline.
 
     Raises:
-        ConfigError: If there is none; says which there are.
+        ConfigError: If there is a margin without a baseline or the other way round, or a value is wrong.
     """
-    runs = store.runs()
-    if wanted.isdecimal() and len(wanted) < 20:
-        found = [run for run in runs if run.id == int(wanted)]
-    else:
-        found = [run for run in runs if wanted in (run.name, f"{run.project}/{run.name}")]
-    if not found:
-        names = ", ".join(dict.fromkeys(run.name for run in runs[:10])) or "none yet"
-        raise ConfigError(f"no run {shorten(wanted)!r} in {store.url}", hint=f"there are: {names}")
-    return found[0]
+    from midflight.config import build
+    from midflight.sequential import SequentialRule
+
+    if (baseline is None) != (margin is None):
+        raise ConfigError("--baseline and --margin", got=(baseline, margin), allowed="both, or neither")
+    if baseline is None:
+        return {}
+    given = {"baseline": baseline, "margin": margin, "claim": claim, "alpha": alpha, "look": look, "seed": seed}
+    return {task.name: build(SequentialRule, {**given, "task": task.name}, "--baseline") for task in tasks}

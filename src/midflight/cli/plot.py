@@ -22,11 +22,12 @@ def plot(
     store: StoreOption = None,
 ) -> int:
     """Draw metrics over training, with interval bands; several runs in one picture."""
-    from midflight.cli._options import existing_store, find_run
+    from midflight.cli._options import existing_store
     from midflight.errors import ConfigError, shorten
     from midflight.show.panels import panels_of
     from midflight.show.plot import draw
     from midflight.show.tables import console
+    from midflight.store.find import find_run
 
     if x not in ("step", "epoch", "tokens"):
         raise ConfigError("--x", got=x, allowed="step, epoch or tokens")

@@ -35,9 +35,10 @@ def show(
     json_: JsonOption = False,
 ) -> int:
     """Show a run: the curve of each task as a table, and the newest value of each training series."""
-    from midflight.cli._options import existing_store, find_run
+    from midflight.cli._options import existing_store
     from midflight.show.state import view_run
     from midflight.show.tables import console
+    from midflight.store.find import find_run
 
     if (failed or full) and not items:
         raise ConfigError("--failed and --full", allowed="beside --items")

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midflight.cli._options import StoreOption
+from midflight.cli._options import (
+    AlphaOption,
+    BaselineOption,
+    ClaimOption,
+    LookOption,
+    MarginOption,
+    StoreOption,
+)
 from midflight.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
@@ -38,6 +45,11 @@ def watch(
         str | None, typer.Option("--run", help="Run that the results belong to. Default: the folder.")
     ] = None,
     project: Annotated[str, typer.Option("--project", help="Project of the run.")] = "default",
+    baseline: BaselineOption = None,
+    margin: MarginOption = None,
+    claim: ClaimOption = "not_worse",
+    alpha: AlphaOption = 0.05,
+    look: LookOption = 50,
     interval: Annotated[float, typer.Option(help="Seconds between two looks.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Evaluate what is finished now, and end.")] = False,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new checkpoint.")] = None,
@@ -49,6 +61,8 @@ def watch(
 ) -> int:
     """Evaluate each finished checkpoint once, in step order; half-written ones are left alone until complete.
 
+    With --baseline and --margin, an evaluation ends as soon as the claim about this set of items is decided.
+
     Several of these commands may watch one folder with one store, also --workers of this one: none does what another
     one does.
     """
@@ -56,7 +70,7 @@ def watch(
 
     quiet_libraries()
     from midflight.cli._checkpoints import CheckpointEvaluator
-    from midflight.cli._options import checked_seed, load_tasks
+    from midflight.cli._options import checked_seed, load_tasks, rules_for
     from midflight.run import Run
     from midflight.show.tables import console
     from midflight.triggers import CheckpointWatcher
@@ -69,6 +83,7 @@ def watch(
     if dispatch not in ("process", "ray"):
         raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
     tasks = load_tasks(task, limit, seed)
+    rules = rules_for(tasks, baseline, margin, claim, alpha, look, seed)
     watcher = CheckpointWatcher(folder)
     tidy(folder)
     told = _Told(console())
@@ -79,7 +94,7 @@ def watch(
         if not folder.is_dir():
             told.once(f"{folder} does not exist yet; waiting for it")
         actors = workers if dispatch == "ray" else 0
-        evaluator = CheckpointEvaluator(tasks, record, seed, _loader(options, actors), told.console, dead_after)
+        evaluator = CheckpointEvaluator(tasks, record, seed, _loader(options, actors), told.console, dead_after, rules)
         with _others(workers - 1 if dispatch == "process" else 0) as others:
             _follow(watcher, evaluator, told, interval, once, idle)
         return 1 if evaluator.failed or any(other.returncode for other in others) else 0

@@ -6,6 +6,7 @@
 Everything here is frozen and plain, so that it can be pickled, sent to another process and written as JSON.
 """
 
+from midflight.records.decided import Decided
 from midflight.records.evaluation import (
     MAX_STEP,
     READ_CHARACTERS,
@@ -37,6 +38,7 @@ __all__ = [
     "SCORED",
     "STATES",
     "Cost",
+    "Decided",
     "Decision",
     "Estimate",
     "EvalReport",
