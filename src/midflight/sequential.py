@@ -110,15 +110,16 @@ class Looks:
         Raises:
             MetricError: If a score is outside the metric's bounds.
         """
+        new: list[Score] = []
         for score in scores:
             self._gap = self._gap or score.state == "not_run"
-            if self._gap:
-                return
-            self._seen.append(score)
-            ends = self._difference(score)
-            self._test.feed(ends[:1], ends[1:])
+            if not self._gap:
+                new.append(score)
+        ends = [self._difference(score) for score in new]
+        self._seen += new
+        self._test.feed([low for low, _ in ends], [high for _, high in ends])
 
-    def _difference(self, score: Score) -> list[float]:
+    def _difference(self, score: Score) -> tuple[float, float]:
         """Candidate − baseline, in the metric's good direction: the smallest and the largest that it can be."""
         if score.value is not None and not self._low <= score.value <= self._high:
             allowed = f"{self._low:g} to {self._high:g}, as the metric says"
@@ -126,7 +127,8 @@ class Looks:
         before = self.baseline.scores.get(score.item_id)
         ours = (self._low, self._high) if score.value is None else (score.value, score.value)
         theirs = (self._low, self._high) if before is None else (before, before)
-        return sorted((self._sign * (ours[0] - theirs[1]), self._sign * (ours[1] - theirs[0])))
+        low, high = sorted((self._sign * (ours[0] - theirs[1]), self._sign * (ours[1] - theirs[0])))
+        return low, high
 
     def skip(self, items: Iterable[str]) -> None:
         """Notes the items that are not asked any more."""

@@ -14,7 +14,7 @@ from midflight.errors import LeaseLostError, MidflightError, shorten
 from midflight.pipeline import evaluate_checkpoint, metrics_of, task_fingerprint
 from midflight.records import Progress
 from midflight.run import Run
-from midflight.sequential import SequentialRule
+from midflight.sequential import SequentialRule, looks_of
 from midflight.show.lines import report_line, without_value
 from midflight.store.leases import Lease, Leases
 from midflight.tasks import Task
@@ -36,6 +36,9 @@ class CheckpointEvaluator:
 
     Attributes:
         failed: Names of checkpoints that could not be evaluated, or not wholly.
+
+    Raises:
+        ConfigError: If a rule does not fit its task, or its baseline is not there.
     """
 
     def __init__(
@@ -52,7 +55,11 @@ class CheckpointEvaluator:
         self.rules = rules
         self.failed: list[str] = []
         self._leases = Leases(run.store, environ.owner(), dead_s)
-        self._fingerprints = {task.name: task_fingerprint(task, metrics_of(task))[1] for task in tasks}
+        self._fingerprints = {}
+        for task in tasks:
+            metrics = metrics_of(task)
+            parts, self._fingerprints[task.name] = task_fingerprint(task, metrics)
+            looks_of(rules.get(task.name), task, metrics, parts, run)  # a rule that cannot work is refused now
 
     def evaluate(self, checkpoint: Checkpoint) -> bool:
         """Evaluates a checkpoint on the tasks that are not done; False if another process is at it."""

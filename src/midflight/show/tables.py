@@ -12,7 +12,7 @@ from rich.text import Text
 
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
-from midflight.show.lines import duration, leading, number, with_interval
+from midflight.show.lines import decided_line, duration, leading, number, with_interval
 from midflight.show.state import RunView, unfinished_line
 from midflight.show.variants import newest_of_each, row_labels
 from midflight.store import Head
@@ -44,6 +44,9 @@ def report_table(report: EvalReport, from_store: bool = False) -> Group:
             _cell(estimate.note or estimate.method),
         )
     lines = [_cost_line(report)]
+    if report.decided is not None:
+        said = f"{decided_line(report.decided)}; of these items with these answers"
+        lines.insert(0, _cell(said, 400))
     if shown > SLICES_SHOWN:
         lines.insert(0, f"{shown - SLICES_SHOWN} more rows of slices are in the JSON report")
     for reason, count in report.errors.items():
