@@ -33,6 +33,7 @@ def _register() -> None:
     from midflight.cli.demo import demo
     from midflight.cli.eval import evaluate
     from midflight.cli.plot import plot
+    from midflight.cli.power import power
     from midflight.cli.runs import runs
     from midflight.cli.schema import schema
     from midflight.cli.show import show
@@ -44,6 +45,7 @@ def _register() -> None:
         "runs": runs,
         "show": show,
         "plot": plot,
+        "power": power,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,
