@@ -70,7 +70,7 @@ class _Ground:
     source: str
     items: int
     spread: Spread
-    sizes: Sequence[float]  # absolute differences of the items
+    sizes: Sequence[float]  # of the items' differences
 
 
 def power(
@@ -139,51 +139,52 @@ def _from_shares(task: str, metric: str | None, accuracy: float, correlation: fl
     spread = spread_of_one(accuracy * (1 - accuracy), correlation)
     source = f"accuracy {accuracy:g} and correlation {correlation:g}, as given"
     items = len(loaded.items)
-    return _Ground(metric or loaded.spec.metrics[0], source, items, spread, _all_or_nothing(spread.total, items))
+    key = metric or loaded.spec.metrics[0]
+    return _Ground(key, source, items, spread, _all_or_nothing(spread.total, items, _width(key)))
 
 
-def _all_or_nothing(variance: float, items: int) -> list[float]:
-    """Sizes of differences of which each is 0 or 1."""
-    differing = min(items, round(variance * items))
-    return [1.0] * differing + [0.0] * (items - differing)
+def _all_or_nothing(variance: float, items: int, width: float | None) -> list[float]:
+    """Sizes of differences of that variance, each of which is 0 or as large as can be."""
+    largest = width or 1.0
+    differing = min(items, round(variance / largest**2 * items))
+    return [largest] * differing + [0.0] * (items - differing)
 
 
 def _from_store(
     store: Store, task: str, metric: str | None, baseline: str | None, correlation: float | None
 ) -> _Ground:
-    from midflight.estimate.power import spread_of_one, spread_of_pairs
+    """A task of which the store has one evaluation, or two on the same items."""
+    from midflight.estimate.power import spread_of_one, spread_of_pairs, variance
 
     run, pair = _pair(store, task, baseline)
     key = metric or _first_metric(pair[0])
     scores = [{score.item_id: score for score in _scored(store, report, key)} for report in pair]
-    where = f"{run.project}/{run.name}"
     ids = sorted(scores[0].keys() & scores[-1].keys())
     values = [[_value(found[id]) for id in ids] for found in scores]
-    steps = " and ".join(f"{report.progress.step}" for report in pair)
+    size = pair[0].estimate(key).n
+    where = f"{run.project}/{run.name} {' and '.join(f'step {report.progress.step}' for report in pair)}"
     if len(pair) == 1:
         if correlation is None:
             raise ConfigError(
-                f"only one evaluation of {shorten(task)!r} in {shorten(where)}",
-                hint="give --correlation with the model that it is to be compared with, e.g. 0.5, or another --baseline",
+                f"{shorten(task)!r} was evaluated once only: {shorten(where)}",
+                hint="give --correlation with what it is to be compared with, e.g. 0.5, or another --baseline",
             )
-        stderr = pair[0].estimate(key).stderr
-        if stderr is None or len(ids) < 2:
-            raise ConfigError(f"the evaluation of {shorten(task)!r} has no variance: fewer than two items")
-        mean = math.fsum(values[0]) / len(ids)
-        variance = math.fsum((value - mean) ** 2 for value in values[0]) / (len(ids) - 1)
-        spread = spread_of_one(variance, correlation)
-        sizes = [math.sqrt(spread.total)] * len(ids)
-        return _Ground(key, f"{where} step {steps}, correlation as given", pair[0].estimate(key).n, spread, sizes)
+        spread = spread_of_one(variance(values[0]), correlation)
+        sizes = _all_or_nothing(spread.total, size, _width(key))
+        return _Ground(key, f"{where}, correlation as given", size, spread, sizes)
     items = store.items(pair[0].task_fingerprint)
     names = [items[id].cluster or f"\0{id}" for id in ids] if any(items[id].cluster for id in ids) else None
     spread = spread_of_pairs(values[0], values[1], _samples(ids, scores), names)
-    sizes = [abs(a - b) for a, b in zip(*values, strict=True)]
-    return _Ground(key, f"{where} steps {steps}", pair[0].estimate(key).n, spread, sizes)
+    if spread.total == 0:
+        raise ConfigError(
+            f"the evaluations differ in no item: {shorten(where)}", hint="choose another --baseline, or give --accuracy"
+        )
+    return _Ground(key, where, size, spread, [abs(a - b) for a, b in zip(*values, strict=True)])
 
 
 def _pair(store: Store, task: str, baseline: str | None) -> tuple[RunInfo, list[EvalReport]]:
     """Two evaluations of a task in one run that can be compared, or the only one; the newest run that has two."""
-    from midflight.store.find import find_reports, find_run
+    from midflight.store.find import find_reports
 
     if baseline is not None:
         run, found = find_reports(store, baseline, task)
@@ -198,7 +199,7 @@ def _pair(store: Store, task: str, baseline: str | None) -> tuple[RunInfo, list[
             if others:
                 return run, [others[-1], last]
         if reports and single is None:
-            single = find_run(store, str(run.id)), reports[-1:]
+            single = run, reports[-1:]
     if single is None:
         raise ConfigError(
             f"no evaluation of {shorten(task)!r} in {store.url}",
@@ -254,15 +255,14 @@ def _plan(
 ) -> Plan:
     from midflight.estimate.power import detectable, items_needed, items_until_decided, set_with_mean
 
-    variance = ground.spread.variance(samples)
+    variance = ground.spread.of_items(samples)
     width = _width(ground.metric)
-    decided: list[int | None] = []
-    for mean, claim, margin in ((0.0, "not_worse", detect), (detect, "better", 0.0)):
-        sizes = set_with_mean(ground.sizes, mean) if width is not None and detect < width and samples is None else None
-        if sizes is None or width is None or max(ground.sizes) > width:
-            decided.append(None)
-            continue
-        decided.append(items_until_decided(sizes, claim, margin, width=width, alpha=alpha, seed=seed))  # type: ignore[arg-type]
+    equal = better = None
+    if width is not None and detect < width and samples is None and max(ground.sizes) <= width:
+        if same := set_with_mean(ground.sizes, 0.0):
+            equal = items_until_decided(same, "not_worse", detect, width=width, alpha=alpha, seed=seed)
+        if apart := set_with_mean(ground.sizes, detect):
+            better = items_until_decided(apart, "better", 0.0, width=width, alpha=alpha, seed=seed)
     return Plan(
         task=task,
         metric=ground.metric,
@@ -278,8 +278,8 @@ def _plan(
         design_effect=ground.spread.design_effect,
         items_needed=items_needed(variance, detect, alpha=alpha, power=power),
         detectable=detectable(variance, ground.items, alpha=alpha, power=power),
-        decided_if_equal=decided[0],
-        decided_if_better=decided[1],
+        decided_if_equal=equal,
+        decided_if_better=better,
     )
 
 

@@ -39,7 +39,7 @@ class Spread:
     correlation: float | None = None
     design_effect: float = 1.0
 
-    def variance(self, samples: int | None = None) -> float:
+    def of_items(self, samples: int | None = None) -> float:
         """Variance of the difference an independent item.
 
         Args:
@@ -79,14 +79,14 @@ def spread_of_pairs(
     if len(ours) < 2:
         raise ConfigError("items that both evaluations have scored", got=len(ours), allowed="at least 2")
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    total = _variance(differences)
+    total = variance(differences)
     between = sampling = None
     if samples is not None:
-        noise = [[_variance(of[side]) for of in samples] for side in (0, 1)]
+        noise = [[variance(of[side]) for of in samples] for side in (0, 1)]
         sampling = math.fsum(noise[0] + noise[1]) / len(ours)
         within = [var / len(of[side]) for side in (0, 1) for var, of in zip(noise[side], samples, strict=True)]
         between = max(0.0, total - math.fsum(within) / len(ours))
-    var_a, var_b = _variance(ours), _variance(theirs)
+    var_a, var_b = variance(ours), variance(theirs)
     shared = (var_a + var_b - total) / 2
     return Spread(
         total=total,
@@ -99,16 +99,16 @@ def spread_of_pairs(
     )
 
 
-def spread_of_one(variance: float, correlation: float) -> Spread:
+def spread_of_one(of_scores: float, correlation: float) -> Spread:
     """The spread if both models have scores of that variance: 2·variance·(1 − correlation)."""
-    return Spread(total=2 * variance * (1 - correlation), correlation=correlation)
+    return Spread(total=2 * of_scores * (1 - correlation), correlation=correlation)
 
 
-def items_needed(variance: float, detect: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
-    """Independent items that show a difference: (z₁₋α⸝₂ + z_power)²·variance ÷ detect², rounded up.
+def items_needed(spread: float, detect: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
+    """Independent items that show a difference: (z₁₋α⸝₂ + z_power)²·spread ÷ detect², rounded up.
 
     Args:
-        variance: Variance of the difference an item.
+        spread: Variance of the difference an item.
         detect: The difference.
         alpha: Error rate, two-sided.
         power: Probability of seeing it.
@@ -116,16 +116,16 @@ def items_needed(variance: float, detect: float, *, alpha: float = 0.05, power: 
     >>> items_needed(0.2, 0.08)
     246
     """
-    return max(1, math.ceil(_quantiles(alpha, power) ** 2 * variance / detect**2))
+    return max(1, math.ceil(_quantiles(alpha, power) ** 2 * spread / detect**2))
 
 
-def detectable(variance: float, items: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest difference that so many items show: (z₁₋α⸝₂ + z_power)·√(variance ÷ items).
+def detectable(spread: float, items: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
+    """The smallest difference that so many items show: (z₁₋α⸝₂ + z_power)·√(spread ÷ items).
 
     >>> round(detectable(0.2, 246), 4)
     0.0799
     """
-    return _quantiles(alpha, power) * math.sqrt(variance / items)
+    return _quantiles(alpha, power) * math.sqrt(spread / items)
 
 
 def _quantiles(alpha: float, power: float) -> float:
@@ -157,7 +157,10 @@ def design_effect(clusters: Sequence[str], correlation: float) -> float:
     return 1 + (sum(size * size for size in sizes.values()) / len(clusters) - 1) * correlation
 
 
-def _variance(values: Sequence[float]) -> float:
+def variance(values: Sequence[float]) -> float:
+    """Variance of a sample, with n − 1; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
