@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
@@ -15,6 +16,7 @@ from ranks import run_ranks
 import midflight as mf
 from midflight.errors import ConfigError
 from midflight.evaluator import across_ranks
+from midflight.sequential import SequentialRule
 
 ROWS = [{"a": a, "b": "x" * (a * a % 37)} for a in range(23)]
 
@@ -253,3 +255,34 @@ def test_an_fsdp_model_is_evaluated_as_if_it_were_whole_and_trains_on():
 def engine_weights_at_start() -> str:
     model, tokenizer = _small()
     return mf.engines.HF(model, tokenizer).weights()
+
+
+def decide(rank, size, store):
+    """What a rule says of an equal model, and how many requests this rank answered."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
+    engine = mf.engines.Fake(answer)
+    task = tasks([{"a": a, "b": ""} for a in range(300)])[0]
+    rule = SequentialRule(task="numbers", margin=0.1, look=16)
+    config = mf.EvaluatorConfig(distributed=size > 1, eval_before_train=True, sequential=[rule])
+    run = mf.Run("p", f"ranks-{size}", store=store)
+    ev = mf.Evaluator(config, [task], engine, run, quiet=True)
+    ev.start()
+    ev.step(1)
+    found = [(report.status, report.decided) for report in ev.finish()]
+    if size > 1:
+        dist.barrier()  # rank 0 stays until all have read their letters
+    return found, len(engine.seen)
+
+
+def test_a_rule_ends_an_evaluation_over_ranks(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "0")  # and put back what `decide` sets here
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    (((status, decided),), asked) = decide(0, 1, str(tmp_path / "one.db"))
+    ranks = run_ranks(decide, 3, 3, str(tmp_path / "ranks.db"))
+    (((status_of_ranks, of_ranks),), _) = ranks[0]
+    assert (status, status_of_ranks, decided.outcome, decided.early) == ("done", "done", "pass", True)
+    assert dataclasses.replace(of_ranks, baseline="", evaluation="") == dataclasses.replace(
+        decided, baseline="", evaluation=""
+    )
+    assert [found for found, _ in ranks[1:]] == [[], []]
+    assert sum(count for _, count in ranks) == asked
