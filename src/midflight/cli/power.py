@@ -106,6 +106,7 @@ def power(
     if correlation is not None and not -1 <= correlation < 1:
         raise ConfigError("--correlation", got=correlation, allowed="from -1 to below 1")
     if accuracy is None:
+        task = _name(task)
         ground = _from_store(existing_store(store), task, metric, baseline, correlation)
     else:
         ground = _from_shares(task, metric, accuracy, correlation)
@@ -115,6 +116,16 @@ def power(
     else:
         _print(plan)
     return 0
+
+
+def _name(task: str) -> str:
+    """The name under which the store has a task: that in its file, where it is one."""
+    from midflight.tasks import load_task
+
+    try:
+        return load_task(task).name
+    except UnknownKeyError:
+        return task
 
 
 def _check_shares(*options: tuple[str, float | None]) -> None:
