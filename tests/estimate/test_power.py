@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -135,3 +136,21 @@ def test_the_simulation_is_seeded_and_of_the_set():
     assert items_until_decided(items, "not_worse", 0.5) < 20
     assert items_until_decided([4 * d for d in items], "not_worse", 0.2, width=4.0) == found
     assert items_until_decided([0.0], "better", 0.0) == 1
+
+
+@pytest.mark.data
+def test_real_samples(data):
+    """Qwen2.5-7B before and after GRPO, 8 and 64 samples of 200 GSM8K problems: what NumPy makes of it."""
+    scores = []
+    for name, k in (("gsm8k_qwen7b_base_k8", 8), ("gsm8k_qwen7b_grpo_k64", 64)):
+        counts = [row["n_correct"] for row in json.loads((data / f"samples/{name}.json").read_text())["results"]]
+        scores.append([[1.0] * count + [0.0] * (k - count) for count in counts])
+    means = [[sum(item) / len(item) for item in model] for model in scores]
+    found = spread_of_pairs(means[1], means[0], list(zip(scores[1], scores[0], strict=True)))
+    noise = [np.mean([np.var(item, ddof=1) for item in model]) for model in scores]
+    total = np.var(np.subtract(*means), ddof=1)
+    assert found.total == pytest.approx(total)
+    assert found.sampling == pytest.approx(sum(noise))
+    assert found.between == pytest.approx(total - noise[0] / 8 - noise[1] / 64)
+    assert found.correlation == pytest.approx(np.corrcoef(*means)[0, 1])
+    assert [items_needed(found.of_items(k), 0.03) for k in (1, 4, 8)] == [972, 258, 139]
