@@ -12,7 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from midflight import environ
 from midflight.engines.base import BaseEngine
@@ -77,10 +77,8 @@ def evaluate_checkpoint(
         scores = score_all(plan.metrics, samples)
         cost = _cost(sitting, outputs, stalled_s, engine.timings())
         estimates = estimate_all(plan.metrics, samples, scores, cost, level=level, seed=seed, skip=plan.skip)
-        lost = list(_unscored(samples, scores, estimates, looks.skipped if looks else frozenset()))
-        report = _report(plan, sitting, looks.with_interval(estimates) if looks else estimates, cost, failure, lost)
-        if looks is not None:
-            report = replace(report, decided=looks.decided())
+        lost = list(_unscored(samples, scores, estimates, looks))
+        report = _report(plan, sitting, estimates, cost, failure, lost, looks)
         sitting.finish(report, scores)
     return report
 
@@ -268,7 +266,13 @@ def _samples(
 
 
 def _report(
-    plan: _Plan, sitting: Sitting, estimates: Sequence[Estimate], cost: Cost, failure: str, lost: Sequence[str]
+    plan: _Plan,
+    sitting: Sitting,
+    estimates: Sequence[Estimate],
+    cost: Cost,
+    failure: str,
+    lost: Sequence[str],
+    looks: Looks | None,
 ) -> EvalReport:
     run = sitting.run
     return EvalReport(
@@ -280,7 +284,7 @@ def _report(
         weights=plan.weights,
         status="failed" if failure else "partial" if lost else "done",
         progress=plan.progress,
-        estimates=estimates,
+        estimates=looks.with_interval(estimates) if looks else estimates,
         cost=cost,
         seed=plan.seed,
         started_at=sitting.started_at,
@@ -289,6 +293,7 @@ def _report(
         errors=_errors(lost, failure),
         software=environ.software(),
         settings=plan.task.settings,
+        decided=looks.decided() if looks else None,
     )
 
 
@@ -316,9 +321,10 @@ def _unscored(
     samples: Sequence[Sequence[Sample]],
     scores: Mapping[str, Sequence[Score]],
     estimates: Sequence[Estimate],
-    skipped: frozenset[str],
+    looks: Looks | None,
 ) -> Iterator[str]:
     """Why items have no score, each reason once an item, and why metrics have no value; not what a rule skipped."""
+    skipped = looks.skipped if looks else frozenset()
     samples = [group for group in samples if group[0].item.id not in skipped]
     for group in samples:
         lost = next((sample for sample in group if sample.state not in SCORED), None)

@@ -185,14 +185,14 @@ class TestEndingEarly:
         assert done.stderr.count("\n") == 1
 
     def test_watch_compares_each_checkpoint_with_the_first(self, word_tokenizer):
-        rows = [{"q": "a", "a": "nothing says this"}] * 40
+        rows = [{"q": "a", "a": "nothing says this"}] * 120
         Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         with Path("sums.toml").open("a") as file:
             file.write("sampling = { max_tokens = 4 }\n")
         for step in (1, 2):
             save_model(f"run/checkpoint-{step}", word_tokenizer, seed=step)
         done = midflight(
-            "watch", "run", "-t", "sums.toml", "--once", "--baseline", "start", "--margin", 0.3, "--look", 5, "--run", "w",
+            "watch", "run", "-t", "sums.toml", "--once", "--baseline", "start", "--margin", 0.3, "--run", "w",
             "--interval", 0.2,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr

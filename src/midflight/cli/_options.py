@@ -26,14 +26,16 @@ ProjectOption = Annotated[str | None, typer.Option("--project", help="Only this 
 
 BaselineOption = Annotated[
     str | None,
-    typer.Option("--baseline", help="End early: compare with RUN, RUN@STEP, PROJECT/RUN@STEP, or start of the run."),
+    typer.Option(
+        "--baseline",
+        help="With --margin: end as soon as it is decided how this compares with RUN, RUN@STEP, PROJECT/RUN@STEP, or the"
+        " start of its own run (start).",
+    ),
 ]
 MarginOption = Annotated[
     float | None, typer.Option("--margin", help="With --baseline: difference that is tolerated, or asked for.")
 ]
 ClaimOption = Annotated[str, typer.Option("--claim", help="With --baseline: not_worse or better, by the margin.")]
-AlphaOption = Annotated[float, typer.Option("--alpha", help="Error rate of a decision.")]
-LookOption = Annotated[int, typer.Option("--look", min=1, help="With --baseline: items asked from look to look.")]
 
 MAX_SEED = 1 << 63
 
@@ -130,7 +132,7 @@ def existing_store(url: str | None) -> Store:
 
 
 def rules_for(
-    tasks: list[Task], baseline: str | None, margin: float | None, claim: str, alpha: float, look: int, seed: int
+    tasks: list[Task], baseline: str | None, margin: float | None, claim: str, seed: int
 ) -> dict[str, SequentialRule]:
     """The rule that may end the evaluation of each task early; none without a baseline.
 
@@ -144,5 +146,5 @@ def rules_for(
         raise ConfigError("--baseline and --margin", got=(baseline, margin), allowed="both, or neither")
     if baseline is None:
         return {}
-    given = {"baseline": baseline, "margin": margin, "claim": claim, "alpha": alpha, "look": look, "seed": seed}
+    given = {"baseline": baseline, "margin": margin, "claim": claim, "seed": seed}
     return {task.name: build(SequentialRule, {**given, "task": task.name}, "--baseline") for task in tasks}

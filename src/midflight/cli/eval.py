@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midflight.cli._options import (
-    AlphaOption,
-    BaselineOption,
-    ClaimOption,
-    JsonOption,
-    LookOption,
-    MarginOption,
-    StoreOption,
-)
+from midflight.cli._options import BaselineOption, ClaimOption, JsonOption, MarginOption, StoreOption
 from midflight.errors import ConfigError, shorten
 from midflight.records import EvalReport
 
@@ -45,8 +37,6 @@ def evaluate(
     baseline: BaselineOption = None,
     margin: MarginOption = None,
     claim: ClaimOption = "not_worse",
-    alpha: AlphaOption = 0.05,
-    look: LookOption = 50,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the reports as a JSON list.")] = None,
     dtype: Annotated[str | None, typer.Option(help="hf: float32, bfloat16, float16 or auto.")] = None,
     device: Annotated[str | None, typer.Option(help="hf: cuda, cpu, …")] = None,
@@ -60,10 +50,7 @@ def evaluate(
     ] = None,
     json_: JsonOption = False,
 ) -> int:
-    """Evaluate a model on tasks. What was evaluated before is read from the store; what was begun is completed.
-
-    With --baseline and --margin, an evaluation ends as soon as the claim about this set of items is decided.
-    """
+    """Evaluate a model on tasks. What was evaluated before is read from the store; what was begun is completed."""
     from midflight.cli._options import checked_model, checked_seed, checked_step, load_tasks, print_json, rules_for
     from midflight.cli._quiet import quiet_libraries
 
@@ -78,7 +65,7 @@ def evaluate(
     if no_chat:
         chosen["chat"] = False
     tasks = load_tasks(task, limit, seed)
-    rules = rules_for(tasks, baseline, margin, claim, alpha, look, seed)
+    rules = rules_for(tasks, baseline, margin, claim, seed)
     if print_prompts is not None:
         return _print_prompts(model, chosen, tasks, print_prompts, seed)
 

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midflight.cli._options import (
-    AlphaOption,
-    BaselineOption,
-    ClaimOption,
-    LookOption,
-    MarginOption,
-    StoreOption,
-)
+from midflight.cli._options import BaselineOption, ClaimOption, MarginOption, StoreOption
 from midflight.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
@@ -48,8 +41,6 @@ def watch(
     baseline: BaselineOption = None,
     margin: MarginOption = None,
     claim: ClaimOption = "not_worse",
-    alpha: AlphaOption = 0.05,
-    look: LookOption = 50,
     interval: Annotated[float, typer.Option(help="Seconds between two looks.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Evaluate what is finished now, and end.")] = False,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new checkpoint.")] = None,
@@ -60,8 +51,6 @@ def watch(
     dead_after: Annotated[float, typer.Option(help="Seconds until what a silent watcher began is taken over.")] = 60.0,
 ) -> int:
     """Evaluate each finished checkpoint once, in step order; half-written ones are left alone until complete.
-
-    With --baseline and --margin, an evaluation ends as soon as the claim about this set of items is decided.
 
     Several of these commands may watch one folder with one store, also --workers of this one: none does what another
     one does.
@@ -83,7 +72,7 @@ def watch(
     if dispatch not in ("process", "ray"):
         raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
     tasks = load_tasks(task, limit, seed)
-    rules = rules_for(tasks, baseline, margin, claim, alpha, look, seed)
+    rules = rules_for(tasks, baseline, margin, claim, seed)
     watcher = CheckpointWatcher(folder)
     tidy(folder)
     told = _Told(console())
