@@ -28,8 +28,8 @@ BaselineOption = Annotated[
     str | None,
     typer.Option(
         "--baseline",
-        help="With --margin: end as soon as it is decided how this compares with RUN, RUN@STEP, PROJECT/RUN@STEP, or the"
-        " start of its own run (start).",
+        help="With --margin: end as soon as it is decided how this compares with RUN, RUN@STEP, PROJECT/RUN@STEP, or"
+        " start, the first evaluation of its own run.",
     ),
 ]
 MarginOption = Annotated[
