@@ -230,7 +230,7 @@ class TestRefusals:
         ("changes", "error"),
         [
             ({"baseline": "nobody"}, "no run 'nobody'.*there are: candidate, base"),
-            ({"baseline": "base@7"}, "run 'base', sums: step; got 7; allowed: 0"),
+            ({"baseline": "base@7"}, "step of run 'base'; got '7'; allowed: first, last, 0"),
             ({"task": "other"}, "a rule for another task; got 'other'; allowed: sums"),
             ({"metric": "response_length"}, "got 'response_length'; allowed: one that scores items between two bounds"),
             ({"metric": "tokens_per_second"}, "allowed: one that scores items"),

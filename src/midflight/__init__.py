@@ -19,8 +19,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from midflight import engines, environ
+    from midflight.analyse.compare import compare
     from midflight.distributed import broadcast_tensor_container
     from midflight.evaluator import Evaluator, EvaluatorConfig
+    from midflight.gate.workflow import WorkflowExecutor
     from midflight.metrics import BaseMetric
     from midflight.pipeline import evaluate_lm, evaluate_rw
     from midflight.records import EvalReport
@@ -37,7 +39,9 @@ _HOMES = {
     "EvaluatorConfig": "midflight.evaluator",
     "Run": "midflight.run",
     "Task": "midflight.tasks",
+    "WorkflowExecutor": "midflight.gate.workflow",
     "broadcast_tensor_container": "midflight.distributed",
+    "compare": "midflight.analyse.compare",
     "evaluate_lm": "midflight.pipeline",
     "evaluate_rw": "midflight.pipeline",
     "load_task": "midflight.tasks",
@@ -59,7 +63,9 @@ __all__ = [  # noqa: RUF022 - what a newcomer needs first comes first
     "evaluate_rw",
     "EvalReport",
     "open_store",
+    "compare",
     "broadcast_tensor_container",
+    "WorkflowExecutor",
 ]
 
 

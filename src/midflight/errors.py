@@ -15,6 +15,9 @@
     ├── EvaluationError (RuntimeError)   an evaluation did not come to an end
     ├── StoreError (RuntimeError)        the store cannot be opened, read or written
     │   └── LeaseLostError               another process has taken over what this one was doing
+    ├── WorkflowError (RuntimeError)     a workflow cannot be carried out: another process is at it, or what a step did
+    │   │                                cannot be known
+    │   └── StepError                    a step of it failed
     └── MissingExtraError (ImportError)  an optional dependency is not installed
 
 To add one: subclass the root and the built-in error that it refines, and raise it with the same arguments. All of
@@ -114,6 +117,24 @@ class StoreError(MidflightError, RuntimeError):
 
 class LeaseLostError(StoreError):
     """Another process has taken over what this one was doing."""
+
+
+class WorkflowError(MidflightError, RuntimeError):
+    """A workflow cannot be carried out: another process is at it, or what a step did cannot be known."""
+
+
+class StepError(WorkflowError):
+    """A step of a workflow failed.
+
+    Attributes:
+        permanent: Whether it would fail again, however often it is tried.
+        wait_s: Seconds after which another try was asked for; None = nobody asked.
+        output: The end of what it printed or was answered.
+    """
+
+    permanent: bool = False
+    wait_s: float | None = None
+    output: str = ""
 
 
 class MissingExtraError(MidflightError, ImportError):

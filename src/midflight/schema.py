@@ -9,29 +9,41 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from midflight.errors import ConfigError
-from midflight.records import Cost, Decided, Estimate, EvalReport, Progress
+from midflight.records import Cost, Decided, Decision, Estimate, EvalReport, Progress, Subject, Verdict
 
 REPORT_VERSION = 1
+VERDICT_VERSION = 1
+
+_WRITTEN: Mapping[str, tuple[type, int]] = {
+    "report": (EvalReport, REPORT_VERSION),
+    "verdict": (Verdict, VERDICT_VERSION),
+}
+"""The records that are written, by what they are called, each with the version of its schema."""
 
 
-@lru_cache(maxsize=1)
-def _report_adapter() -> TypeAdapter[EvalReport]:
-    for record in (Progress, Estimate, Cost, Decided, EvalReport):
+@lru_cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    for part in (Progress, Estimate, Cost, Decided, EvalReport, Subject, Decision, Verdict):
         # a later release may add fields within this version: they are no error
-        setattr(record, "__pydantic_config__", ConfigDict(extra="ignore"))  # noqa: B010 - not declared
-    return TypeAdapter(EvalReport)
+        setattr(part, "__pydantic_config__", ConfigDict(extra="ignore"))  # noqa: B010 - not declared
+    return TypeAdapter(_WRITTEN[name][0])
 
 
 def report_to_json(report: EvalReport, indent: int | None = None) -> str:
     """A report as JSON text."""
     return to_json(dataclasses.asdict(report), indent)
+
+
+def verdict_to_json(verdict: Verdict, indent: int | None = None) -> str:
+    """A verdict as JSON text."""
+    return to_json(dataclasses.asdict(verdict), indent)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -55,32 +67,68 @@ def report_from_json(text: str | bytes) -> EvalReport:
     Raises:
         ConfigError: If it is no report of this schema; names the field.
     """
+    return cast(EvalReport, _from_json("report", text))
+
+
+def verdict_from_json(text: str | bytes) -> Verdict:
+    """The verdict in a JSON text.
+
+    Raises:
+        ConfigError: If it is no verdict of this schema; names the field.
+    """
+    return cast(Verdict, _from_json("verdict", text))
+
+
+def _from_json(name: str, text: str | bytes) -> Any:
+    newest = _WRITTEN[name][1]
+    refusal = f"not a {name} of schema {newest}"
     try:
         version = json.loads(text).get("schema_version")
-        if isinstance(version, int) and version > REPORT_VERSION:
+        if isinstance(version, int) and version > newest:
             raise ConfigError(
-                "the report's schema_version", got=version, allowed=f"up to {REPORT_VERSION}", hint="upgrade midflight"
+                f"the {name}'s schema_version", got=version, allowed=f"up to {newest}", hint="upgrade midflight"
             )
-        return _report_adapter().validate_json(text)
+        return _adapter(name).validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "report"
-        raise ConfigError(f"not a report of schema {REPORT_VERSION}: {where}: {first['msg']}") from None
+        where = ".".join(map(str, first["loc"])) or name
+        raise ConfigError(f"{refusal}: {where}: {first['msg']}") from None
     except ConfigError:
         raise
     except RecursionError:
-        raise ConfigError(f"not a report of schema {REPORT_VERSION}: it is nested too deeply") from None
+        raise ConfigError(f"{refusal}: it is nested too deeply") from None
     except (ValueError, AttributeError) as error:  # a ValueError is also a number of 5,000 digits
+        raise ConfigError(f"{refusal}: {error}") from None
+
+
+def reports_from_json(text: str | bytes) -> list[EvalReport]:
+    """The reports in a JSON text: one, or a list of them as ``midflight eval --json`` prints.
+
+    Raises:
+        ConfigError: If one is no report of this schema.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"not a report of schema {REPORT_VERSION}: {error}") from None
+    return [report_from_json(json.dumps(one)) for one in (found if isinstance(found, list) else [found])]
 
 
 def report_schema() -> dict[str, Any]:
     """The JSON Schema of a report."""
-    schema = _report_adapter().json_schema(mode="serialization")
-    schema = _walk(schema, _allow_non_finite)
+    return _schema("report")
+
+
+def verdict_schema() -> dict[str, Any]:
+    """The JSON Schema of a verdict."""
+    return _schema("verdict")
+
+
+def _schema(name: str) -> dict[str, Any]:
+    schema = _walk(_adapter(name).json_schema(mode="serialization"), _allow_non_finite)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:midflight:report:{REPORT_VERSION}",
+        "$id": f"urn:midflight:{name}:{_WRITTEN[name][1]}",
         **schema,
     }
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import Field
 
+from midflight.analyse.evidence import reports_of
 from midflight.config import Config
 from midflight.errors import ConfigError, MetricError, shorten
 from midflight.estimate.sequential import METHOD, Claim, SequentialTest, confidence_sequence
@@ -23,7 +24,6 @@ from midflight.metrics import BaseMetric, ItemMetric, RatioMetric
 from midflight.records import Decided, Estimate, EvalReport, Item, Progress, Score
 from midflight.run import Run
 from midflight.store import Store
-from midflight.store.find import find_reports
 from midflight.tasks import Task
 
 START = "start"
@@ -39,7 +39,7 @@ class SequentialRule(Config):
     Attributes:
         task: Name of the task.
         metric: A metric that scores items between two bounds; None = the task's first.
-        baseline: An evaluation of the same task in the store: ``RUN`` (its last one), ``RUN@STEP``,
+        baseline: An evaluation of the same task in the store: ``RUN`` (its last one), ``RUN@STEP``, ``RUN@first``,
             ``PROJECT/RUN@STEP``, or ``start``: the first one of the same run.
         margin: Difference that is tolerated (`not_worse`) or asked for (`better`), in the unit of the metric.
         claim: ``not_worse``: the mean difference is at least −margin; ``better``: it is above margin.
@@ -265,10 +265,14 @@ def _baseline(
         if not reports:
             return None
     else:
-        its, found = find_reports(run.store, rule.baseline, task.name)
-        reports = [r for r in found if its.id != run.id or r.progress.step != step]
+        its, found = reports_of(run.store, rule.baseline)
+        reports = [r for r in found if r.task == task.name and (its.id != run.id or r.progress.step != step)]
         if not reports:
-            raise ConfigError("baseline", got=rule.baseline, allowed="another evaluation than the one that is compared")
+            tasks = ", ".join(sorted({report.task for report in found}))
+            raise ConfigError(
+                f"the baseline {shorten(rule.baseline)!r} has no other evaluation of {task.name!r}",
+                hint=f"it has {shorten(tasks)}",
+            )
     same = [report for report in reports if report.fingerprint_parts == parts]
     what = f"the baseline {shorten(rule.baseline)!r} of {task.name!r}"
     if not same:

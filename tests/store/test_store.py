@@ -334,7 +334,7 @@ class TestFaults:
         store = open_store(str(tmp_path / "s.db"))
         store.database.connection.execute("PRAGMA user_version=99")
         store.close()
-        with pytest.raises(StoreError, match=r"store version; got 99; allowed: up to 1; .*upgrade"):
+        with pytest.raises(StoreError, match=r"store version; got 99; allowed: up to 2; .*upgrade"):
             open_store(str(tmp_path / "s.db"))
 
     def test_places_that_cannot_be(self, tmp_path):

@@ -1,7 +1,7 @@
 """The command line, one file a command; each is imported when it is called.
 
-Exit codes: 0 = done; 1 = an evaluation failed, or an item has no score or a metric no value; 2 = bad input;
-130 = stopped by Ctrl-C.
+Exit codes: 0 = done; 1 = an evaluation failed, or an item has no score or a metric no value, or a step of a workflow
+failed, or the verdict is fail; 2 = bad input; 3 = the verdict is inconclusive; 130 = stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,23 +29,43 @@ app = typer.Typer(
 
 
 def _register() -> None:
+    from midflight.cli.act import act
+    from midflight.cli.audit import audit
     from midflight.cli.catalog import catalog
+    from midflight.cli.compare import compare
     from midflight.cli.demo import demo
+    from midflight.cli.diagnose import diagnose
     from midflight.cli.eval import evaluate
+    from midflight.cli.flips import flips
+    from midflight.cli.gate import gate
+    from midflight.cli.groups import groups
+    from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
     from midflight.cli.power import power
     from midflight.cli.runs import runs
+    from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
     from midflight.cli.show import show
+    from midflight.cli.trend import trend
     from midflight.cli.watch import watch
 
     commands: dict[str, Any] = {
         "eval": evaluate,
         "watch": watch,
+        "act": act,
+        "audit": audit,
         "runs": runs,
         "show": show,
         "plot": plot,
         "power": power,
+        "compare": compare,
+        "flips": flips,
+        "diagnose": diagnose,
+        "trend": trend,
+        "groups": groups,
+        "scaling": scaling,
+        "import": import_logs,
+        "gate": gate,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

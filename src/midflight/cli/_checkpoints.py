@@ -33,9 +33,10 @@ class CheckpointEvaluator:
         console: Where results are shown, a line each.
         dead_s: Seconds after which a watcher that gives no sign of life is dead.
         rules: Task to the rule that may end its evaluations early.
+        after: Called with each checkpoint that is evaluated, now or before; False if it failed.
 
     Attributes:
-        failed: Names of checkpoints that could not be evaluated, or not wholly.
+        failed: Names of checkpoints that could not be evaluated, or not wholly, or with which `after` failed.
 
     Raises:
         ConfigError: If a rule does not fit its task, or its baseline is not there.
@@ -50,10 +51,12 @@ class CheckpointEvaluator:
         console: Console,
         dead_s: float = 60.0,
         rules: Mapping[str, SequentialRule] = {},
+        after: Callable[[Path], bool] | None = None,
     ) -> None:
         self.tasks, self.run, self.seed, self.load, self.console = tasks, run, seed, load, console
         self.rules = rules
         self.failed: list[str] = []
+        self._after = after
         self._leases = Leases(run.store, environ.owner(), dead_s)
         self._fingerprints = {}
         for task in tasks:
@@ -69,6 +72,8 @@ class CheckpointEvaluator:
             try:
                 checked_step(checkpoint.step, "the step in its name")
                 self._evaluate(checkpoint, lease)
+                if self._after is not None and not self._after(checkpoint.path):
+                    self.failed.append(checkpoint.path.name)
             except LeaseLostError as error:
                 self._say(f"{checkpoint.path.name}: {error}")
                 return False

@@ -15,7 +15,9 @@ SECTIONS = {
     "metrics": ("midflight.metrics", ".py"),
     "engines": ("midflight.engines", ".py"),
     "sources": ("midflight.tasks.sources", ".py"),
+    "importers": ("midflight.analyse.importers", ".py"),
     "kinds of task": ("midflight.tasks.kinds", ".py"),
+    "steps of a workflow": ("midflight.gate.workflow.steps", ".py"),
 }
 
 
@@ -23,7 +25,7 @@ def catalog(
     key: Annotated[str | None, typer.Argument(help="One of them: print its TOML or its documentation.")] = None,
     json_: JsonOption = False,
 ) -> int:
-    """List tasks, metrics, engines and sources, with one line each; or print what one of them is."""
+    """List tasks, metrics, engines, sources and steps of a workflow, a line each; or print what one of them is."""
     from midflight import catalog as registry
 
     if key is not None:
@@ -56,7 +58,7 @@ def _content(key: str) -> str:
             if key in (one, _shown(one)):
                 found.append(registry.content(package, one))
     if not found:
-        raise registry.unknown("tasks, metrics, engines, sources and kinds", key, known)
+        raise registry.unknown("tasks, metrics, engines, sources, kinds and steps", key, known)
     return "\n\n".join(text.rstrip() for text in found)
 
 

@@ -195,10 +195,14 @@ def _from_store(
 
 def _pair(store: Store, task: str, baseline: str | None) -> tuple[RunInfo, list[EvalReport]]:
     """Two evaluations of a task in one run that can be compared, or the only one; the newest run that has two."""
-    from midflight.store.find import find_reports
+    from midflight.analyse.evidence import reports_of
 
     if baseline is not None:
-        run, found = find_reports(store, baseline, task)
+        run, reports = reports_of(store, baseline)
+        found = [report for report in reports if report.task == task]
+        if not found:
+            tasks = ", ".join(sorted({report.task for report in reports}))
+            raise ConfigError(f"{shorten(baseline)!r} has no evaluation of {shorten(task)!r}", hint=f"it has {tasks}")
         first = found[-1]
         others = [r for r in store.reports(run.id, task) if r.id != first.id and _comparable(r, first)]
         return run, [first, *others[-1:]] if others else [first]

@@ -9,19 +9,20 @@ import typer
 
 
 def schema(
-    name: Annotated[str, typer.Argument(help="report, or task: what a task file may say.")] = "report",
+    name: Annotated[str, typer.Argument(help="report, verdict, or task: what a task file may say.")] = "report",
     example: Annotated[bool, typer.Option("--example", help="Print a report instead, made on the spot.")] = False,
 ) -> int:
-    """Print the JSON Schema of a report or of a task file, or an example of a report."""
+    """Print the JSON Schema of a report, a verdict or a task file, or an example of a report."""
     from midflight.catalog import unknown
     from midflight.errors import ConfigError
-    from midflight.schema import report_schema
+    from midflight.schema import report_schema, verdict_schema
 
-    schemas = {"report": report_schema, "task": _task_schema}
+    schemas = {"report": report_schema, "verdict": verdict_schema, "task": _task_schema}
     if name not in schemas:
         raise unknown("schemas", name, sorted(schemas))
     if example and name != "report":
-        raise ConfigError("--example", got=name, allowed="report", hint=f"`midflight catalog arc` prints a {name}")
+        hint = "`midflight catalog arc` prints a task" if name == "task" else ""
+        raise ConfigError("--example", got=name, allowed="report", hint=hint)
     print(_example() if example else json.dumps(schemas[name](), indent=2))
     return 0
 

@@ -35,10 +35,10 @@ def show(
     json_: JsonOption = False,
 ) -> int:
     """Show a run: the curve of each task as a table, and the newest value of each training series."""
+    from midflight.analyse.evidence import find_run
     from midflight.cli._options import existing_store
     from midflight.show.state import view_run
     from midflight.show.tables import console
-    from midflight.store.find import find_run
 
     if (failed or full) and not items:
         raise ConfigError("--failed and --full", allowed="beside --items")
@@ -75,7 +75,7 @@ def _chosen(reports: Sequence[EvalReport], task: str | None, step: int | None) -
 
 def _last_of_each(reports: Sequence[EvalReport]) -> list[EvalReport]:
     """The last evaluation of each task and each of its variants."""
-    from midflight.show.variants import newest_of_each
+    from midflight.analyse.variants import newest_of_each
 
     return [report for report, _ in newest_of_each(reports)]
 
@@ -108,8 +108,8 @@ def _show_run(store: Store, view: RunView, out: Console, whole: bool) -> None:
 
 
 def _show_slices(reports: Sequence[EvalReport], out: Console) -> None:
+    from midflight.analyse.variants import row_labels
     from midflight.show.tables import slices_table
-    from midflight.show.variants import row_labels
 
     for report in reports:
         label = row_labels([one for one in reports if one.task == report.task])[report.id]
@@ -120,8 +120,8 @@ def _show_slices(reports: Sequence[EvalReport], out: Console) -> None:
 
 def _show_items(store: Store, reports: Sequence[EvalReport], failed: bool, full: bool, out: Console | None) -> None:
     """On the screen, or as JSON if there is none."""
+    from midflight.analyse.variants import row_labels
     from midflight.show.items import print_items, results_of
-    from midflight.show.variants import row_labels
 
     found = []
     for report in reports:

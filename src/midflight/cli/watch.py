@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from midflight.cli._checkpoints import CheckpointEvaluator
     from midflight.engines.base import BaseEngine
+    from midflight.run import Run
     from midflight.triggers import Checkpoint, CheckpointWatcher
 
 LONGEST_S = 30 * 86_400
@@ -33,6 +34,9 @@ def watch(
     ],
     limit: Annotated[int | None, typer.Option("--limit", "-n", help="Items of each task at most.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling and bootstrap.")] = 0,
+    then: Annotated[
+        Path | None, typer.Option("--then", help="Workflow that is carried out with each evaluated checkpoint.")
+    ] = None,
     store: StoreOption = None,
     run: Annotated[
         str | None, typer.Option("--run", help="Run that the results belong to. Default: the folder.")
@@ -65,12 +69,8 @@ def watch(
     from midflight.triggers import CheckpointWatcher
     from midflight.triggers.keeping import tidy
 
-    for name, value in (("--interval", interval), ("--idle", idle), ("--dead-after", dead_after)):
-        if value is not None and not 0 < value <= LONGEST_S:
-            raise ConfigError(name, got=value, allowed=f"seconds above 0, up to {LONGEST_S:,}")
+    _check(interval, idle, dead_after, dispatch)
     checked_seed(seed)
-    if dispatch not in ("process", "ray"):
-        raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
     tasks = load_tasks(task, limit, seed)
     rules = rules_for(tasks, baseline, margin, claim, seed)
     watcher = CheckpointWatcher(folder)
@@ -82,11 +82,20 @@ def watch(
         told.once(f"watching {folder} every {interval:g} s for {names}; run {record.name} in {record.store.url}")
         if not folder.is_dir():
             told.once(f"{folder} does not exist yet; waiting for it")
-        actors = workers if dispatch == "ray" else 0
-        evaluator = CheckpointEvaluator(tasks, record, seed, _loader(options, actors), told.console, dead_after, rules)
+        after = None if then is None else _workflow(then, record, told, dead_after)
+        load = _loader(options, workers if dispatch == "ray" else 0)
+        evaluator = CheckpointEvaluator(tasks, record, seed, load, told.console, dead_after, rules, after)
         with _others(workers - 1 if dispatch == "process" else 0) as others:
             _follow(watcher, evaluator, told, interval, once, idle)
         return 1 if evaluator.failed or any(other.returncode for other in others) else 0
+
+
+def _check(interval: float, idle: float | None, dead_after: float, dispatch: str) -> None:
+    for name, value in (("--interval", interval), ("--idle", idle), ("--dead-after", dead_after)):
+        if value is not None and not 0 < value <= LONGEST_S:
+            raise ConfigError(name, got=value, allowed=f"seconds above 0, up to {LONGEST_S:,}")
+    if dispatch not in ("process", "ray"):
+        raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
 
 
 def _follow(
@@ -115,6 +124,21 @@ def _follow(
                 told.once(f"{path.name}: not finished: {reason}")
         if ends:
             return
+
+
+def _workflow(path: Path, record: Run, told: _Told, dead_s: float) -> Callable[[Path], bool]:
+    """Carries out a workflow with a checkpoint; False if it failed. One that has ended is left as it ended."""
+    from midflight.gate.workflow import WorkflowExecutor
+
+    executor = WorkflowExecutor(path, record.store, tell=told.line, dead_s=dead_s)
+    if not executor.workflow.judges and any(step.when != "always" for step in executor.workflow.steps):
+        raise ConfigError(f"--then {path}: nothing in it makes a verdict", hint='give it a step of kind "gate"')
+
+    def carry_out(checkpoint: Path) -> bool:
+        execution = executor.run(checkpoint, project=record.project, run=record.name, retry=False)
+        return execution.status == "done" and all(step.status != "failed" for step in execution.steps)
+
+    return carry_out
 
 
 def _loader(options: Mapping[str, Any], actors: int) -> Callable[[Path, str], BaseEngine]:
@@ -164,7 +188,11 @@ class _Told:
         """Prints a line, unless it was printed before."""
         if text not in self._said:
             self._said.add(text)
-            self.console.print(f"midflight: {shorten(text, 500)}", markup=False, soft_wrap=True)
+            self.line(text)
+
+    def line(self, text: str) -> None:
+        """Prints a line."""
+        self.console.print(f"midflight: {shorten(text, 500)}", markup=False, soft_wrap=True)
 
     def skipped(self, folder: Path) -> None:
         """Names the folders that are taken for no checkpoints, and why."""

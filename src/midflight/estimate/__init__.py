@@ -171,6 +171,8 @@ def _estimate(metric: BaseMetric, interval: Interval, counts: Mapping[State, int
         counts=counts,
         unit=metric.unit,
         higher_is_better=metric.higher_is_better,
+        lowest=metric.low,
+        highest=metric.high,
     )
 
 
@@ -197,5 +199,7 @@ def _nothing(metric: BaseMetric, counts: Mapping[State, int], level: float, note
         counts=counts,
         unit=metric.unit,
         higher_is_better=metric.higher_is_better,
+        lowest=metric.low,
+        highest=metric.high,
         note=note,
     )

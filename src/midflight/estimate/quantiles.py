@@ -1,8 +1,9 @@
-"""Quantiles of the normal and of Student's t distribution, without SciPy: the core install stays light."""
+"""Normal, Student's t and binomial distribution, without SciPy: the core install stays light."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -20,12 +21,12 @@ def normal_quantile(p: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def t_quantile(p: float, df: int) -> float:
+def t_quantile(p: float, df: float) -> float:
     """Quantile of Student's t distribution, by Newton's method on its distribution function.
 
     Args:
         p: Probability in (0, 1).
-        df: Degrees of freedom, from 1.
+        df: Degrees of freedom, above 0; Welch and Satterthwaite give fractions.
 
     >>> round(t_quantile(0.975, 9), 6)
     2.262157
@@ -53,13 +54,51 @@ def t_quantile(p: float, df: int) -> float:
     return x
 
 
-def t_cdf(x: float, df: int) -> float:
+def t_interval(value: float, stderr: float, df: float, level: float) -> tuple[float, float]:
+    """Student's interval around an estimate.
+
+    >>> tuple(round(end, 4) for end in t_interval(0.6, 0.1, 2, 0.95))
+    (0.1697, 1.0303)
+    """
+    half = t_quantile((1 + level) / 2, df) * stderr
+    return value - half, value + half
+
+
+def t_cdf(x: float, df: float) -> float:
     """Distribution function of Student's t, through the regularised incomplete beta function."""
     tail = 0.5 * _incomplete_beta(df / 2, 0.5, df / (df + x * x))
     return 1 - tail if x > 0 else tail
 
 
-def _log_density(x: float, df: int) -> float:
+def normal_tail(z: float) -> float:
+    """Probability that a standard normal variable is above z, exact far out too.
+
+    >>> round(normal_tail(1.959963984540054), 12)
+    0.025
+    """
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def binomial_tail(k: int, n: int, p: float) -> float:
+    """Probability of k successes or more in n trials of probability p: I_p(k, n − k + 1).
+
+    >>> round(binomial_tail(8, 10, 0.5), 9)  # 56 / 1024
+    0.0546875
+    """
+    return 1.0 if k <= 0 else 0.0 if k > n else _incomplete_beta(k, n - k + 1, p)
+
+
+def root(function: Callable[[float], float], inside: float, outside: float) -> float:
+    """Where a function that is at most 0 `inside` and rises towards `outside` crosses 0, to 1e-12; else `outside`."""
+    if function(outside) < 0:
+        return outside
+    while abs(outside - inside) > 1e-12:
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if function(middle) < 0 else (inside, middle)
+    return (inside + outside) / 2
+
+
+def _log_density(x: float, df: float) -> float:
     scale = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - 0.5 * math.log(df * math.pi)
     return scale - (df + 1) / 2 * math.log1p(x * x / df)
 

@@ -6,6 +6,7 @@
 Everything here is frozen and plain, so that it can be pickled, sent to another process and written as JSON.
 """
 
+from midflight.records.comparison import Comparison, Conclusion, Difference, OverallIndex
 from midflight.records.decided import Decided
 from midflight.records.evaluation import (
     MAX_STEP,
@@ -29,23 +30,35 @@ from midflight.records.evaluation import (
     Slice,
     State,
 )
+from midflight.records.finding import SEVERITIES, Finding, Severity
 from midflight.records.verdict import EXIT_CODES, Decision, Outcome, Subject, Tier, Verdict
+from midflight.records.workflow import Actor, AuditEvent, Execution, ExecutionStatus, StepStatus, WorkflowStep
 
 __all__ = [
     "EXIT_CODES",
     "MAX_STEP",
     "READ_CHARACTERS",
     "SCORED",
+    "SEVERITIES",
     "STATES",
+    "Actor",
+    "AuditEvent",
+    "Comparison",
+    "Conclusion",
     "Cost",
     "Decided",
     "Decision",
+    "Difference",
     "Estimate",
     "EvalReport",
+    "Execution",
+    "ExecutionStatus",
+    "Finding",
     "Item",
     "Message",
     "Outcome",
     "Output",
+    "OverallIndex",
     "Progress",
     "Prompt",
     "Request",
@@ -54,9 +67,12 @@ __all__ = [
     "Sampling",
     "Score",
     "Settings",
+    "Severity",
     "Slice",
     "State",
+    "StepStatus",
     "Subject",
     "Tier",
     "Verdict",
+    "WorkflowStep",
 ]

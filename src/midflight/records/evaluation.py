@@ -223,6 +223,8 @@ class Estimate:
         higher_is_better: Direction; None = neither.
         note: What a reader has to know, e.g. why there is no value.
         part: The slice by name and value; None for all items.
+        lowest: Smallest value that the metric can take; None = no bound.
+        highest: Largest.
     """
 
     metric: str
@@ -240,6 +242,8 @@ class Estimate:
     higher_is_better: bool | None = None
     note: str = ""
     part: Slice | None = None
+    lowest: float | None = None
+    highest: float | None = None
 
     @property
     def num_scored(self) -> int:
@@ -372,6 +376,13 @@ class EvalReport:
     settings: Settings = Settings()
     decided: Decided | None = None
     schema_version: int = 1
+
+    @property
+    def judging(self) -> list[Estimate]:
+        """The estimates over all items that judge the model; those of its cost only if there are no others."""
+        whole = [estimate for estimate in self.estimates if not estimate.slice]
+        judging = [e for e in whole if not e.method.startswith("measured") and e.unit not in ("bytes", "tokens/s")]
+        return judging or whole
 
     def estimate(self, metric: str, slice: str = "") -> Estimate:
         """The estimate of one metric.

@@ -1,5 +1,6 @@
 """A training run: `run.log`, and where its evaluations belong."""
 
-from midflight.run._run import Run
+from midflight.run._rows import MAX_KEY
+from midflight.run._run import Run, checked_name
 
-__all__ = ["Run"]
+__all__ = ["MAX_KEY", "Run", "checked_name"]

@@ -59,7 +59,7 @@ class ItemResult:
 def results_of(store: Store, report: EvalReport) -> list[ItemResult]:
     """The items of an evaluation as the store has them, sorted by id."""
     outputs: dict[str, list[Output]] = {}
-    for output in sorted(store.outputs(report.id).values(), key=lambda o: _place(o.request_id)):
+    for output in sorted(store.outputs(report.id).values(), key=lambda o: place(o.request_id)):
         outputs.setdefault(output.request_id.rsplit("/", 2)[0], []).append(output)
     keys = dict.fromkeys(e.metric for e in [*leading(report), *report.estimates])
     scores = {key: {score.item_id: score for score in store.scores(report.id, key)} for key in keys}
@@ -74,7 +74,8 @@ def results_of(store: Store, report: EvalReport) -> list[ItemResult]:
     return results
 
 
-def _place(request: str) -> tuple[int, int]:
+def place(request: str) -> tuple[int, int]:
+    """Where an output stands among those of its item: sample and part."""
     _, sample, part = request.rsplit("/", 2)
     return int(sample), int(part)
 
@@ -126,18 +127,19 @@ def _texts(result: ItemResult) -> list[tuple[str, str]]:
     """What is shown of an item, each with what it is."""
     found = [("row", json.dumps(result.item.row, ensure_ascii=False, default=str))]
     if result.item.target is not None:
-        found.append(("target", _said(result.item.target)))
-    found += [("output", _answer(output)) for output in result.outputs if output.error is None]
+        found.append(("target", said(result.item.target)))
+    found += [("output", answer_text(output)) for output in result.outputs if output.error is None]
     if result.note:
         found.append(("note", result.note))
     return found
 
 
-def _said(value: Any) -> str:
+def said(value: Any) -> str:
+    """A value of a row as text."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _answer(output: Output) -> str:
+def answer_text(output: Output) -> str:
     """What an output says: text, log-probability or reward."""
     if output.logprob is not None:
         return f"log-probability {number(output.logprob)} over {output.num_tokens} tokens"

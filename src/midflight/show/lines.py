@@ -37,15 +37,40 @@ def with_interval(estimate: Estimate) -> str:
     >>> with_interval(Estimate("acc", "", 0.51234, 0.01, 0.4917, 0.5329, 0.95, 100, 100, "wilson", {"ok": 100}))
     '0.512 [0.492, 0.533]'
     """
-    value, low, high = estimate.value, estimate.ci_low, estimate.ci_high
+    return interval(estimate.value, estimate.ci_low, estimate.ci_high)
+
+
+def interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A value between the ends of its interval, as far as it has them.
+
+    >>> interval(0.0123456, -0.0021, 0.0267), interval(0.5, None, None), interval(None, None, None)
+    ('0.012 [-0.002, 0.027]', '0.5', '–')
+    """
     if value is None:
         return "–"
     if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
         return number(value)
-    decimals = max(2 - _magnitude(high - low), 2 - _magnitude(value) if value else 0, 0)
+    return _with_ends(value, low, high, max(2 - _magnitude(high - low), 2 - _magnitude(value) if value else 0, 0))
+
+
+def signed_with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A difference with its sign and interval, rounded to what the interval can tell.
+
+    >>> signed_with_interval(0.01234, -0.0042, 0.0288), signed_with_interval(-3.0, None, None)
+    ('+0.012 [-0.004, +0.029]', '-3')
+    """
+    if value is None:
+        return "–"
+    if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
+        return f"{'+' if value > 0 else ''}{number(value)}"
+    return _with_ends(value, low, high, max(2 - _magnitude(high - low), 0), "+")
+
+
+def _with_ends(value: float, low: float, high: float, decimals: int, sign: str = "") -> str:
     if max(abs(low), abs(high)) >= 1e4 or decimals > _MOST_DECIMALS:
         return f"{number(value)} [{number(low)}, {number(high)}]"
-    return f"{_fixed(value, decimals)} [{_fixed(low, decimals)}, {_fixed(high, decimals)}]"
+    shown = [f"{round(one, decimals) + 0.0:{sign}.{decimals}f}" for one in (value, low, high)]  # no minus before a zero
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
 def _magnitude(value: float) -> int:
@@ -55,10 +80,6 @@ def _magnitude(value: float) -> int:
     [2, 1, 0, -1]
     """
     return math.floor(math.log10(abs(value))) + 1
-
-
-def _fixed(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # no minus before a zero
 
 
 def duration(seconds: float) -> str:
@@ -94,9 +115,7 @@ def say(text: str) -> None:
 
 def leading(report: EvalReport) -> list[Estimate]:
     """The estimates over all items that judge the model; those of its cost only if there are no others."""
-    whole = [estimate for estimate in report.estimates if not estimate.slice]
-    judging = [e for e in whole if not e.method.startswith("measured") and e.unit not in ("bytes", "tokens/s")]
-    return judging or whole
+    return report.judging
 
 
 def without_value(report: EvalReport) -> list[Estimate]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from midflight.analyse.curves import run_names
+from midflight.analyse.groups import Group, group_curves
+from midflight.analyse.variants import labels_of, newest_by_step, variants_of
 from midflight.catalog import unknown
 from midflight.errors import ConfigError, shorten
 from midflight.records import Estimate, EvalReport
-from midflight.show.plot import NUM_LOOKS, EvaluationCurve, Panel, SeriesCurve
+from midflight.show.plot import NUM_LOOKS, BandCurve, EvaluationCurve, Panel, SeriesCurve
 from midflight.show.series import read_series
-from midflight.show.variants import labels_of, newest_by_step, variants_of
 from midflight.store import RunInfo, Store
 
 Reports = Mapping[str, Sequence[EvalReport]]
@@ -21,7 +23,7 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
 
     Args:
         store: Where the runs are.
-        runs: The runs to draw: a curve for each of their variants, see `midflight.show.variants`.
+        runs: The runs to draw: a curve for each of their variants, see `midflight.analyse.variants`.
         key: ``metric``, ``task/metric``, or the name of a series.
         slice: ``name=value``, or empty for all items.
         by: Name of a slice: a curve for each of its values.
@@ -30,7 +32,7 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
         UnknownKeyError: If none of the runs has it; says what they have.
         ConfigError: If there is no such slice, or there are more curves than can be told apart.
     """
-    names = _names(runs)
+    names = run_names(runs)
     reports = {names[run.id]: store.reports(run.id) for run in runs}
     pairs = dict.fromkeys(
         (r.task, e.metric) for found in reports.values() for r in found for e in r.estimates if _is(key, r, e)
@@ -53,10 +55,32 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
     raise unknown("metrics and series of these runs", key, known)
 
 
-def _names(runs: Sequence[RunInfo]) -> dict[int, str]:
-    """Names of runs; with their numbers where two have the same."""
-    names = [name for name, _ in {(run.name, run.id) for run in runs}]  # a run that is asked for twice is one
-    return {run.id: run.name if names.count(run.name) == 1 else f"{run.name} ({run.id})" for run in runs}
+def group_panels_of(store: Store, groups: Sequence[Group], key: str, slice: str = "") -> list[Panel]:
+    """A panel for each task that has the metric: the mean of each group of runs, with its interval over runs.
+
+    Args:
+        store: Where the runs are.
+        groups: The groups.
+        key: ``metric`` or ``task/metric``.
+        slice: ``name=value``, or empty for all items.
+
+    Raises:
+        UnknownKeyError: If none of the runs has it; says what they have.
+        ConfigError: If there is no such slice.
+    """
+    runs = {member.run.id for group in groups for member in group.members}
+    pairs = {(r.task, e.metric) for run in runs for r in store.reports(run) for e in r.estimates}
+    wanted = sorted((task, metric) for task, metric in pairs if key in (metric, f"{task}/{metric}"))
+    if not wanted:
+        raise unknown("metrics of these runs", key, sorted(f"{task}/{metric}" for task, metric in pairs))
+    panels = []
+    for task, metric in wanted:
+        curves = group_curves(store, groups, task, metric, slice)
+        labels = [" · ".join(filter(None, (curve.group, curve.label))) for curve in curves]
+        bands = [BandCurve(label, curve) for label, curve in zip(labels, curves, strict=True)]
+        title = f"{task}: {metric}" + (f" [{slice}]" if slice else "")
+        panels.append(Panel(title, bands, curves[0].unit if curves else ""))
+    return panels
 
 
 def _panel(reports: Reports, task: str, metric: str, slice: str, by: str) -> Panel:

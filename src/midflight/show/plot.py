@@ -10,8 +10,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from midflight.analyse.groups import GroupCurve, GroupPoint
 from midflight.errors import ConfigError, missing_extra, shorten
 from midflight.records import Estimate, EvalReport
 from midflight.store import Overview
@@ -52,12 +53,31 @@ class SeriesCurve:
     group: str = ""
 
 
+class Mark(NamedTuple):
+    """A point of a curve with its interval, and whether something of it is missing."""
+
+    at: float
+    value: float
+    low: float | None
+    high: float | None
+    lacks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BandCurve:
+    """The mean over a group of runs, at the steps that one of them measured."""
+
+    label: str
+    curve: GroupCurve
+    group: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
     """One picture beside others: curves over the same axes."""
 
     title: str
-    curves: Sequence[EvaluationCurve | SeriesCurve]
+    curves: Sequence[EvaluationCurve | SeriesCurve | BandCurve]
     unit: str = ""
 
 
@@ -74,26 +94,55 @@ def draw(panels: Sequence[Panel], out: str | Path, x: XAxis = "step", title: str
         ConfigError: If the format is unknown or there is nothing to draw.
         MissingExtraError: If matplotlib is not installed.
     """
-    out = Path(out)
-    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError("--out", got=str(out), allowed="a file that ends in .png, .svg or .pdf")
+    out = checked_out(out)
     if not any(panel.curves for panel in panels):
         raise ConfigError("nothing to plot")
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_extra("plotting", "plot", error) from None
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width = 8.6 if any(map(_is_crowded, panels)) else 5.6
-    figure = Figure(figsize=(width * columns, 3.9 * rows + 0.4), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(width * columns, 3.9 * rows + 0.4)
     looks = _looks([(curve.group or curve.label, curve.label) for panel in panels for curve in panel.curves])
     for index, panel in enumerate(panels):
         _draw_panel(figure.add_subplot(rows, columns, index + 1), panel, looks, x)
     if title:
         figure.suptitle(plain(title, 200), fontsize=12)
+    save(figure, out)
+
+
+def checked_out(out: str | Path) -> Path:
+    """A file that a picture can be written to.
+
+    Raises:
+        ConfigError: If its format is unknown.
+    """
+    out = Path(out)
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError("--out", got=str(out), allowed="a file that ends in .png, .svg or .pdf")
+    return out
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, in inches, that opens no window.
+
+    Raises:
+        MissingExtraError: If matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing_extra("plotting", "plot", error) from None
+    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Any, out: Path) -> None:
+    """Writes a figure to its file.
+
+    Raises:
+        ConfigError: If it cannot be written.
+    """
     try:
         figure.savefig(out)
     except OSError as error:
@@ -119,20 +168,28 @@ def _draw_panel(axes: Any, panel: Panel, looks: dict[str, dict[str, Any]], x: XA
     for curve in panel.curves:
         if isinstance(curve, EvaluationCurve):
             _draw_evaluations(axes, curve, looks[curve.label], x)
+        elif isinstance(curve, BandCurve):
+            _draw_band(axes, curve, looks[curve.label])
         else:
             _draw_series(axes, curve, looks[curve.label])
-    axes.set_title(plain(panel.title, 90), fontsize=10, loc="left")
-    axes.set_xlabel(x if any(isinstance(curve, EvaluationCurve) for curve in panel.curves) else "step", fontsize=9)
-    axes.set_ylabel(plain(panel.unit), fontsize=9)
-    axes.grid(alpha=0.25, linewidth=0.6)
-    axes.tick_params(labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    counted = x if any(isinstance(curve, EvaluationCurve) for curve in panel.curves) else "step"
+    dress(axes, panel.title, counted, panel.unit)
     if axes.get_legend_handles_labels()[0]:
         outside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "fontsize": 7} if _is_crowded(panel) else {}
         axes.legend(**{"fontsize": 8, "frameon": False, **outside})
     note = _note(panel)
     if note:  # under the axis, where it covers nothing
         axes.annotate(note, (0, 0), (0, -36), "axes fraction", "offset points", fontsize=7, color="#555555", va="top")
+
+
+def dress(axes: Any, title: str, x: str, y: str) -> None:
+    """Title, labels and grid as all of our pictures have them."""
+    axes.set_title(plain(title, 90), fontsize=10, loc="left")
+    axes.set_xlabel(plain(x), fontsize=9)
+    axes.set_ylabel(plain(y), fontsize=9)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def plain(text: str, limit: int = 60) -> str:
@@ -149,6 +206,8 @@ def _is_crowded(panel: Panel) -> bool:
 def _note(panel: Panel) -> str:
     """What a reader has to know of a panel's curves together, in a line or two."""
     estimates = [e for c in panel.curves if isinstance(c, EvaluationCurve) for e in c.estimates()]
+    bands = [curve.curve for curve in panel.curves if isinstance(curve, BandCurve)]
+    points = [point for curve in bands for point in curve.points]
     overviews = [curve.overview for curve in panel.curves if isinstance(curve, SeriesCurve)]
     replaced = sum(curve.num_replaced for curve in panel.curves if isinstance(curve, EvaluationCurve))
     missing = sum(e.value is None or not math.isfinite(e.value) for e in estimates)
@@ -157,10 +216,20 @@ def _note(panel: Panel) -> str:
         f"{missing} of {len(estimates)} evaluations without a finite value": missing,
         f"{replaced} of older weights at the same step not drawn": replaced,
         "ring = items missing": any(e.partial and e.value is not None for e in estimates),
+        _band_note(points): points,
+        "ring = a run or items missing": any(p.missing or p.num_partial for p in points),
         "long series: means of equal ranges of steps, min–max shaded": any(map(_is_bucketed, overviews)),
         f"{non_finite:,} NaN or inf not drawn": non_finite,
     }
     return textwrap.fill("; ".join(note for note, holds in notes.items() if holds), 90)
+
+
+def _band_note(points: Sequence[GroupPoint]) -> str:
+    counts = sorted({point.n for point in points})
+    runs = "–".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else ""
+    return f"mean of {runs} runs" + (
+        f", {points[0].level:.0%} t-interval over them" if counts and counts[-1] > 1 else ""
+    )
 
 
 def _is_bucketed(overview: Overview) -> bool:
@@ -170,21 +239,39 @@ def _is_bucketed(overview: Overview) -> bool:
 def _draw_evaluations(axes: Any, curve: EvaluationCurve, look: dict[str, Any], x: XAxis) -> None:
     points = zip([getattr(report.progress, x) for report in curve.reports], curve.estimates(), strict=True)
     drawn = [(at, e) for at, e in points if e.value is not None and math.isfinite(e.value)]
-    xs, values = [at for at, _ in drawn], [e.value for _, e in drawn]
-    axes.plot(xs, values, marker="o", markersize=3.5, linewidth=1.5, label=plain(curve.label), **look)
-    banded = [(at, e) for at, e in drawn if e.ci_low is not None and e.ci_high is not None]
-    axes.fill_between(
-        [at for at, _ in banded],
-        [e.ci_low for _, e in banded],
-        [e.ci_high for _, e in banded],
+    marked = [Mark(at, e.value, e.ci_low, e.ci_high, e.partial) for at, e in drawn if e.value is not None]
+    _draw_marks(axes, marked, curve.label, look)
+
+
+def _draw_band(axes: Any, curve: BandCurve, look: dict[str, Any]) -> None:
+    points = curve.curve.points
+    marks = [Mark(p.step, p.value, p.ci_low, p.ci_high, bool(p.missing or p.num_partial)) for p in points]
+    _draw_marks(axes, marks, curve.label, look)
+
+
+def _draw_marks(axes: Any, marks: Sequence[Mark], label: str, look: dict[str, Any]) -> None:
+    """A line with a marker at each point, its interval as a band, and a ring where something is missing."""
+    axes.plot(
+        [m.at for m in marks],
+        [m.value for m in marks],
+        marker="o",
+        markersize=3.5,
+        linewidth=1.5,
+        label=plain(label),
+        **look,
+    )
+    axes.fill_between(  # a point without an interval leaves a gap in the band
+        [m.at for m in marks],
+        [math.nan if m.low is None else m.low for m in marks],
+        [math.nan if m.high is None else m.high for m in marks],
         color=look["color"],
         alpha=0.15,
         linewidth=0,
     )
-    partial = [(at, e.value) for at, e in drawn if e.partial]
-    if partial:
+    rings = [m for m in marks if m.lacks]
+    if rings:
         axes.plot(
-            [at for at, _ in partial], [v for _, v in partial], "o", markersize=7, fillstyle="none", color=look["color"]
+            [m.at for m in rings], [m.value for m in rings], "o", markersize=7, fillstyle="none", color=look["color"]
         )
 
 

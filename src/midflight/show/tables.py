@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from midflight.analyse.variants import newest_of_each, row_labels
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
 from midflight.show.lines import decided_line, duration, leading, number, with_interval
 from midflight.show.state import RunView, unfinished_line
-from midflight.show.variants import newest_of_each, row_labels
 from midflight.store import Head
 
 SLICES_SHOWN = 30
@@ -29,28 +29,28 @@ def console(stderr: bool = False) -> Console:
 def report_table(report: EvalReport, from_store: bool = False) -> Group:
     """All numbers of an evaluation, with counts and cost; says whether they were there before."""
     title = f"{report.task} · {_where(report)}" + (" (from the store)" if from_store else "")
-    table = _table(title, "metric", "slice", "value [95 %]", "n", "of which", "method")
+    table = new_table(title, "metric", "slice", "value [95 %]", "n", "of which", "method")
     shown = 0
     for estimate in report.estimates:
         shown += bool(estimate.slice)
         if estimate.slice and shown > SLICES_SHOWN:
             continue
         table.add_row(
-            _cell(_unit(estimate)),
-            _cell(estimate.slice, 40),
+            cell(_unit(estimate)),
+            cell(estimate.slice, 40),
             _value(estimate),
             str(estimate.n),
             _states(estimate),
-            _cell(estimate.note or estimate.method),
+            cell(estimate.note or estimate.method),
         )
     lines = [_cost_line(report)]
     if report.decided is not None:
-        lines.insert(0, _cell(decided_line(report.decided), 400))
+        lines.insert(0, cell(decided_line(report.decided), 400))
         lines.insert(1, "(this is about these items with these answers, not about others like them)")
     if shown > SLICES_SHOWN:
         lines.insert(0, f"{shown - SLICES_SHOWN} more rows of slices are in the JSON report")
     for reason, count in report.errors.items():
-        lines.append(f"[red]{count} × {_cell(reason)}[/red]")
+        lines.append(f"[red]{count} × {cell(reason)}[/red]")
     return Group(table, *[Text.from_markup(line) for line in lines])
 
 
@@ -89,15 +89,15 @@ def _cost_line(report: EvalReport) -> str:
 
 def runs_table(views: Sequence[RunView]) -> Table:
     """Runs, newest first, with the last evaluation of each task."""
-    table = _table("runs", "id", "project", "run", "state", "started", "last step", "last evaluations")
+    table = new_table("runs", "id", "project", "run", "state", "started", "last step", "last evaluations")
     for view in views:
         info = view.info
         lines = [_last_evaluation(report, label) for report, label in newest_of_each(view.reports)]
-        lines += [_cell(unfinished_line(evaluation)) for evaluation in view.unfinished]
+        lines += [cell(unfinished_line(evaluation)) for evaluation in view.unfinished]
         table.add_row(
             str(info.id),
-            _cell(info.project),
-            _cell(info.name),
+            cell(info.project),
+            cell(info.name),
             with_attempt(view),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created)),
             "–" if view.last_step is None else str(view.last_step),
@@ -109,7 +109,7 @@ def runs_table(views: Sequence[RunView]) -> Table:
 def _last_evaluation(report: EvalReport, label: str) -> str:
     first = leading(report)[0]
     which = f" ({label})" if label else ""
-    return f"{_cell(report.task + which)}: {_cell(first.metric)} {_value(first)}"
+    return f"{cell(report.task + which)}: {cell(first.metric)} {_value(first)}"
 
 
 def with_attempt(view: RunView) -> str:
@@ -125,7 +125,7 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
     metrics = list(dict.fromkeys(_unit(e) for report in reports for e in leading(report)))
     labels = row_labels(reports)
     telling = ["of"] if any(labels.values()) else []
-    table = _table(reports[0].task, "step", "epoch", *telling, *map(_cell, metrics), "n", "of which", "took")
+    table = new_table(reports[0].task, "step", "epoch", *telling, *map(cell, metrics), "n", "of which", "took")
     for report in reports:
         known = {_unit(e): e for e in leading(report)}
         cells = [_value(known[name]) if name in known else "–" for name in metrics]
@@ -133,7 +133,7 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
         table.add_row(
             str(report.progress.step),
             f"{report.progress.epoch:.2f}",
-            *[_cell(labels[report.id]) for _ in telling],
+            *[cell(labels[report.id]) for _ in telling],
             *cells,
             str(first.n),
             _states(first),
@@ -163,30 +163,31 @@ def slices_table(report: EvalReport, label: str = "") -> Table:
     estimates = [e for e in report.estimates if e.slice or e in leading(report)]
     metrics = list(dict.fromkeys(map(_unit, estimates)))
     title = " · ".join(filter(None, (report.task, _where(report), label)))
-    table = _table(title, "slice", *map(_cell, metrics), "n", "of which")
+    table = new_table(title, "slice", *map(cell, metrics), "n", "of which")
     for slice in dict.fromkeys(e.slice for e in estimates):
         own = {_unit(e): e for e in estimates if e.slice == slice}
         first = next(iter(own.values()))
         cells = [_value(own[name]) if name in own else "–" for name in metrics]
-        table.add_row(_cell(slice, 60) or "all items", *cells, str(first.n), _states(first))
+        table.add_row(cell(slice, 60) or "all items", *cells, str(first.n), _states(first))
     return table
 
 
 def heads_table(heads: Sequence[Head], num_points: Mapping[str, int]) -> Table:
     """The newest value of each series, and how many points it has that no later attempt superseded."""
-    table = _table("training", "series", "last value", "at step", "points")
+    table = new_table("training", "series", "last value", "at step", "points")
     for head in heads:
-        table.add_row(_cell(head.key), number(head.value), str(head.step), f"{num_points[head.key]:,}")
+        table.add_row(cell(head.key), number(head.value), str(head.step), f"{num_points[head.key]:,}")
     return table
 
 
-def _cell(text: str, limit: int = 200) -> str:
+def cell(text: str, limit: int = 200) -> str:
     """A text of anybody's in a table: no markup, no control characters, not too long."""
     return escape(shorten(text, limit))
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=_cell(title), title_justify="left", header_style="bold", box=None, pad_edge=False)
+def new_table(title: str, *columns: str) -> Table:
+    """An empty table as all of ours look."""
+    table = Table(title=cell(title), title_justify="left", header_style="bold", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

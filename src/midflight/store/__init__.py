@@ -8,7 +8,16 @@ from __future__ import annotations
 import os
 
 from midflight.errors import ConfigError
-from midflight.store.base import EvaluationHandle, Head, Overview, Points, RunInfo, Store, UnfinishedEvaluation
+from midflight.store.base import (
+    EvaluationHandle,
+    Head,
+    Overview,
+    Points,
+    RunInfo,
+    ScoreColumns,
+    Store,
+    UnfinishedEvaluation,
+)
 
 __all__ = [
     "EvaluationHandle",
@@ -16,6 +25,7 @@ __all__ = [
     "Overview",
     "Points",
     "RunInfo",
+    "ScoreColumns",
     "Store",
     "UnfinishedEvaluation",
     "default_url",

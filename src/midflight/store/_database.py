@@ -14,7 +14,7 @@ from pathlib import Path
 from midflight.errors import StoreError
 from midflight.signals import uninterrupted
 
-VERSION = 1
+VERSION = 2
 APPLICATION_ID = 0x4D464C54  # "MFLT"
 BUSY_S = 30.0
 """Seconds that a write waits for other writers before it gives up."""
@@ -71,6 +71,38 @@ CREATE TABLE score (
     state TEXT NOT NULL, note TEXT NOT NULL, samples TEXT NOT NULL,
     PRIMARY KEY (evaluation, metric, item)) WITHOUT ROWID;
 """
+"""Version 1."""
+
+ADDED = {
+    2: """
+CREATE TABLE execution (
+    id TEXT PRIMARY KEY, workflow TEXT NOT NULL, workflow_digest TEXT NOT NULL, project TEXT NOT NULL,
+    checkpoint TEXT NOT NULL, weights TEXT NOT NULL, verdict TEXT NOT NULL, status TEXT NOT NULL,
+    reason TEXT NOT NULL DEFAULT '', created REAL NOT NULL,
+    sitting INTEGER NOT NULL  -- number of the lease of who carries it out: one that was taken for dead writes no more
+) WITHOUT ROWID;
+CREATE TABLE step (
+    execution TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
+    attempts INTEGER NOT NULL, reason TEXT NOT NULL, state TEXT NOT NULL, result TEXT NOT NULL,
+    PRIMARY KEY (execution, position)) WITHOUT ROWID;
+CREATE TABLE finding (  -- what the detectors noticed, once a run and kind and attempt
+    run INTEGER NOT NULL, attempt INTEGER NOT NULL, kind TEXT NOT NULL, noticed INTEGER NOT NULL, at REAL NOT NULL,
+    content TEXT NOT NULL, PRIMARY KEY (run, attempt, kind)) WITHOUT ROWID;
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, git TEXT NOT NULL, execution TEXT NOT NULL,
+    step TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
+CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit trail only grows'); END;
+CREATE TRIGGER audit_grows BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit trail only grows'); END;
+CREATE TABLE verdict (
+    id TEXT PRIMARY KEY, project TEXT NOT NULL, run TEXT NOT NULL, policy TEXT NOT NULL, outcome TEXT NOT NULL,
+    created REAL NOT NULL, content TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX verdict_run ON verdict (project, run, created);
+CREATE TABLE look (  -- what a policy has looked at in a run: each thing once, in the order of the first time
+    project TEXT NOT NULL, run TEXT NOT NULL, policy TEXT NOT NULL, seen TEXT NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY (project, run, policy, seen)) WITHOUT ROWID;
+""",
+}
+"""What each later version has beside the tables of those before it."""
 
 
 class Database:
@@ -100,7 +132,6 @@ class Database:
         local = self._local
         if getattr(local, "pid", None) != os.getpid():  # a forked child must not use its parent's
             connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
-            connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("PRAGMA journal_size_limit=67108864")
             local.connection, local.pid = connection, os.getpid()
         found: sqlite3.Connection = local.connection
@@ -125,9 +156,14 @@ class Database:
             raise StoreError(f"{self.path}: it is damaged ({error})", hint=_RESCUE) from error
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it or nothing."""
+    def writing(self, durable: bool = False) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it or nothing.
+
+        Args:
+            durable: Whether it also outlasts a power cut right behind it; all of them outlast a crash of the process.
+        """
         with uninterrupted(), self.reading() as connection:
+            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -152,24 +188,28 @@ class Database:
                 allowed=f"up to {VERSION}",
                 hint="it was written by a newer midflight: upgrade this one",
             )
+        if version < VERSION:
+            self._upgrade(connection)
 
     def _create(self, connection: sqlite3.Connection) -> None:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             connection.execute("PRAGMA page_size=16384")
             connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self.writing():
             # another process may have made it while we waited
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-                for statement in TABLES.split(";\n"):
-                    connection.execute(statement)
+                for text in (TABLES, *ADDED.values()):
+                    _run_all(connection, text)
                 connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version={VERSION}")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+
+    def _upgrade(self, connection: sqlite3.Connection) -> None:
+        """Adds what later versions have; those who have the file open go on with what they know."""
+        with self.writing():
+            version = connection.execute("PRAGMA user_version").fetchone()[0]  # another process may have been faster
+            for newer in range(version + 1, VERSION + 1):
+                _run_all(connection, ADDED[newer])
+                connection.execute(f"PRAGMA user_version={newer}")
 
     def _explain(self, error: sqlite3.Error) -> StoreError:
         text = str(error)
@@ -177,6 +217,11 @@ class Database:
             if symptom in text:
                 return StoreError(f"{self.path}: {what} ({text})", hint=hint)
         return StoreError(f"{self.path}: {text}")
+
+
+def _run_all(connection: sqlite3.Connection, text: str) -> None:
+    for statement in text.split(";\n"):
+        connection.execute(statement)
 
 
 _RESCUE = "save what is left: sqlite3 FILE .recover"

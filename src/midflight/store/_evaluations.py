@@ -14,7 +14,7 @@ from midflight.records import EvalReport, Item, Output, Progress, Score
 from midflight.schema import report_from_json, report_to_json
 from midflight.store._database import Database
 from midflight.store._runs import attempts_of
-from midflight.store.base import EvaluationHandle, UnfinishedEvaluation
+from midflight.store.base import EvaluationHandle, ScoreColumns, UnfinishedEvaluation
 
 TEXT_LIMIT = 1 << 20
 """Characters of an output that are kept: what a model writes is bounded."""
@@ -129,6 +129,15 @@ class EvaluationTable:
             Score(item, metric, value, weight, state, note, tuple(json.loads(samples)))
             for item, value, weight, state, note, samples in rows
         ]
+
+    def score_columns(self, evaluation: str, metric: str) -> ScoreColumns:
+        """Scores of a metric as columns, without notes and samples."""
+        with self.database.reading() as db:
+            rows = db.execute(
+                "SELECT item, value, weight FROM score WHERE evaluation = ? AND metric = ? ORDER BY item",
+                (evaluation, metric),
+            ).fetchall()
+        return ScoreColumns(*zip(*rows, strict=True)) if rows else ScoreColumns()
 
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
         """Finished evaluations of a run that no later attempt superseded, by step."""

@@ -47,3 +47,9 @@ class LeaseTable:
         """Gives a lease back."""
         with self.database.writing() as db:
             db.execute("UPDATE lease SET beat = -1 WHERE name = ? AND number = ?", (name, number))
+
+    def lease_owner(self, name: str) -> str:
+        """Who has, or last had, the lease on a name; empty if nobody ever had."""
+        with self.database.reading() as db:
+            row = db.execute("SELECT owner FROM lease WHERE name = ?", (name,)).fetchone()
+        return "" if row is None else str(row[0])

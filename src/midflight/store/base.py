@@ -9,7 +9,20 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from midflight.records import EvalReport, Item, Output, Progress, Score
+from midflight.records import (
+    Actor,
+    AuditEvent,
+    EvalReport,
+    Execution,
+    ExecutionStatus,
+    Finding,
+    Item,
+    Output,
+    Progress,
+    Score,
+    Verdict,
+    WorkflowStep,
+)
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -151,8 +164,23 @@ class UnfinishedEvaluation:
     num_items: int
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreColumns:
+    """Scores of a metric as columns, sorted by item id: what a comparison of many items reads.
+
+    Attributes:
+        items: Ids (N).
+        values: Scores (N); None where there is none.
+        weights: Denominators of a ratio metric (N), else 1.
+    """
+
+    items: tuple[str, ...] = ()
+    values: tuple[float | None, ...] = ()
+    weights: tuple[float, ...] = ()
+
+
 class Store(Protocol):
-    """Keeps runs, points, evaluations, outputs and scores. Many processes may write and read at once."""
+    """Keeps runs, points, evaluations, outputs, scores and verdicts. Many processes may write and read at once."""
 
     url: str
 
@@ -249,6 +277,9 @@ class Store(Protocol):
     def scores(self, evaluation: str, metric: str) -> list[Score]:
         """Scores of a metric, sorted by item id."""
 
+    def score_columns(self, evaluation: str, metric: str) -> ScoreColumns:
+        """Scores of a metric as columns, without notes and samples."""
+
     def reports(self, run: int, task: str | None = None) -> list[EvalReport]:
         """Finished evaluations of a run that no later attempt superseded, by step.
 
@@ -264,6 +295,12 @@ class Store(Protocol):
     def missing(self, run: int) -> list[tuple[str, int, str]]:
         """Evaluations that were due, did not take place and were not made up for: task, step and reason, by step."""
 
+    def add_finding(self, run: int, attempt: int, finding: Finding) -> None:
+        """Keeps what was noticed; the newest of its kind in an attempt."""
+
+    def findings(self, run: int) -> list[Finding]:
+        """What was noticed in a run, by step; what earlier attempts had beyond a later one's first step is left out."""
+
     def lease(self, name: str) -> tuple[int, int] | None:
         """Number of the lease on a name and how often it was renewed; None if nobody has one."""
 
@@ -276,8 +313,60 @@ class Store(Protocol):
     def end_lease(self, name: str, number: int) -> None:
         """Gives a lease back."""
 
+    def lease_owner(self, name: str) -> str:
+        """Who has, or last had, the lease on a name; empty if nobody ever had."""
+
+    def begin_execution(
+        self, execution: Execution, sitting: int, by: Actor, evidence: Mapping[str, Any] = ...
+    ) -> Execution:
+        """The execution of that id: a new one, or the one that was begun before; from now on `sitting` writes to it."""
+
+    def execution(self, id: str) -> Execution | None:
+        """An execution with its steps; None if it was never begun."""
+
+    def record_step(
+        self,
+        execution: str,
+        sitting: int,
+        step: WorkflowStep,
+        event: str,
+        by: Actor,
+        detail: Mapping[str, Any] = ...,
+    ) -> None:
+        """Keeps how far a step is, and the event in the audit trail: at once, and durable when it returns."""
+
+    def record_execution(
+        self,
+        execution: str,
+        sitting: int,
+        status: ExecutionStatus,
+        event: str,
+        by: Actor,
+        reason: str = ...,
+    ) -> None:
+        """Keeps how far an execution is, and the event in the audit trail."""
+
+    def audit(self, project: str | None = None, execution: str | None = None) -> list[AuditEvent]:
+        """The audit trail, oldest first."""
+
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
+
+    def take_look(self, project: str, run: str, policy: str, seen: str) -> int:
+        """The how manieth look of a policy at a run it is, from 1; the same thing seen again is the same look.
+
+        Args:
+            project: The run's project.
+            run: The run's name.
+            policy: Digest of the policy.
+            seen: What is looked at: the weights.
+        """
+
+    def add_verdict(self, verdict: Verdict) -> None:
+        """Keeps a verdict."""
+
+    def verdicts(self, project: str | None = None, run: str | None = None) -> list[Verdict]:
+        """Verdicts on candidates of a project, or of a run, newest first."""
 
     def close(self) -> None:
         """Closes it; it opens again when it is used."""

@@ -1,16 +1,19 @@
 """Work that only one process may do at a time, over any number of them that share a store.
 
 No clock is compared with another's: a lease is dead when its holder has not renewed it for so long on the monotonic
-clock of the one who watches it. Its number grows with each holder, so that one that was taken for dead finds out.
+clock of the one who watches it, or at once if its holder was a process of this machine and is gone. Its number grows
+with each holder, so that one that was taken for dead finds out.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from midflight import environ
 from midflight.errors import LeaseLostError, StoreError
 from midflight.store.base import Store
 
@@ -45,15 +48,20 @@ class Leases:
         seen = self.store.lease(name)
         over = None
         if seen is not None:
-            known, since = self._seen.get(name, (None, 0.0))
-            if known != seen:
-                self._seen[name] = seen, self._clock()
-                return None
-            if self._clock() - since < self.dead_s:
+            if not self._is_dead(name, seen):
                 return None
             over = seen
         number = self.store.take_lease(name, self.owner, over)
         return None if number is None else Lease(self.store, name, number, self.dead_s / 4)
+
+    def _is_dead(self, name: str, seen: tuple[int, int]) -> bool:
+        if not environ.is_alive(self.store.lease_owner(name), heartbeat=math.inf):  # of another machine: always alive
+            return True
+        known, since = self._seen.get(name, (None, 0.0))
+        if known != seen:
+            self._seen[name] = seen, self._clock()
+            return False
+        return self._clock() - since >= self.dead_s
 
 
 class Lease:

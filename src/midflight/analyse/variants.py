@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from midflight.errors import shorten
 from midflight.records import EvalReport
 
-_PLACES = ("model", "url")
+PLACES = ("model", "url")
+"""Traits that say where the model was; they change from checkpoint to checkpoint."""
 _DIGEST = 8
 
 
@@ -37,7 +38,7 @@ def variants_of(reports: Sequence[EvalReport]) -> list[Variant]:
     for report in reports:
         found.setdefault(tuple(_traits(report).items()), []).append(report)
     variants = [Variant(dict(traits), members) for traits, members in found.items()]
-    for name in _PLACES:
+    for name in PLACES:
         variants = [part for variant in variants for part in _split(variant, name)]
     return variants
 
@@ -50,7 +51,7 @@ def labels_of(variants: Sequence[Variant]) -> list[str]:
         for name in names
         if len({variant.traits.get(name) for variant in variants}) > 1
         # what only one kind of engine has is told by the engine's name
-        and (name in _PLACES or all(name in variant.traits for variant in variants))
+        and (name in PLACES or all(name in variant.traits for variant in variants))
     ]
     return [
         ", ".join(f"{name}={_short(variant.traits[name])}" for name in telling if name in variant.traits)
@@ -90,7 +91,7 @@ def newest_by_step(reports: Sequence[EvalReport]) -> list[EvalReport]:
 
 
 def _traits(report: EvalReport) -> dict[str, str]:
-    engine = {name: str(value) for name, value in report.engine.items() if name not in _PLACES}
+    engine = {name: str(value) for name, value in report.engine.items() if name not in PLACES}
     parts = report.fingerprint_parts or {"task": report.task_fingerprint}
     return {**engine, "seed": str(report.seed), **parts}
 

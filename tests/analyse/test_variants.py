@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from midflight.analyse.variants import labels_of, newest_by_step, row_labels, variants_of
 from midflight.engines import Fake
 from midflight.errors import ConfigError
 from midflight.pipeline import evaluate_checkpoint
@@ -14,7 +15,6 @@ from midflight.run import Run
 from midflight.show.panels import panels_of
 from midflight.show.state import view_run
 from midflight.show.tables import console, curve_table, runs_table
-from midflight.show.variants import labels_of, newest_by_step, row_labels, variants_of
 from midflight.tasks import Task
 
 

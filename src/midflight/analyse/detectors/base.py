@@ -1,0 +1,212 @@
+"""What a detector is: it sees a run record by record, only ever the past, and says once what it noticed.
+
+Names of metrics are the canonical ones of `midflight.analyse.names`. A detector never depends on the unit of a loss or
+on how often was logged, beyond what that loses, and says nothing while there is too little data.
+"""
+
+from __future__ import annotations
+
+import statistics
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, TypeAlias
+
+from midflight.records import Finding, Severity
+
+Algorithm: TypeAlias = Literal["pretrain", "sft", "reward_model", "preference", "rl"]
+"""What is trained how: `preference` is DPO, KTO, ORPO and their kin, `rl` is GRPO, PPO and theirs."""
+
+SUPERVISED: frozenset[Algorithm] = frozenset({"pretrain", "sft", "reward_model", "preference"})
+ANY: frozenset[Algorithm] = SUPERVISED | {"rl"}
+
+KEPT = 256
+"""Values of a series that a detector can look back on."""
+OPENING = 16
+"""First values of a series that are kept for good."""
+MAD_TO_SD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+class Track:
+    """One series so far: its opening, its recent values, its extremes.
+
+    Attributes:
+        count: Finite values so far.
+        last: The newest value.
+        opening: The first finite values.
+        recent: The newest finite values.
+        steps: Their steps.
+        lowest: The smallest finite value so far.
+        highest: The largest.
+    """
+
+    __slots__ = ("_median_at", "_spread", "count", "highest", "last", "lowest", "opening", "recent", "steps")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last = float("nan")
+        self.opening: list[float] = []
+        self.recent: deque[float] = deque(maxlen=KEPT)
+        self.steps: deque[int] = deque(maxlen=KEPT)
+        self.lowest, self.highest = float("inf"), float("-inf")
+        self._spread: dict[int, tuple[float, float]] = {}
+        self._median_at: dict[int, int] = {}
+
+    def add(self, step: int, value: float) -> None:
+        """Takes the next value; what is not finite is kept as `last` alone."""
+        self.last = value
+        if value - value != 0:  # NaN or infinite
+            return
+        self.count += 1
+        if len(self.opening) < OPENING:
+            self.opening.append(value)
+        self.recent.append(value)
+        self.steps.append(step)
+        if value < self.lowest:
+            self.lowest = value
+        if value > self.highest:
+            self.highest = value
+
+    def newest(self, n: int) -> list[float]:
+        """The last n finite values, oldest first."""
+        recent = self.recent
+        return list(recent)[-n:] if n < len(recent) else list(recent)
+
+    def step_of_newest(self, n: int) -> int:
+        """Step of the first of the last n finite values."""
+        return self.steps[-min(n, len(self.steps))]
+
+    def median(self, n: int) -> float:
+        """Median of the last n finite values."""
+        return statistics.median(self.newest(n))
+
+    def centre_and_spread(self, n: int) -> tuple[float, float]:
+        """Median and robust standard deviation of the last n finite values, renewed every n ÷ 8 values.
+
+        The spread is the median absolute deviation, scaled to a normal distribution's standard deviation.
+        """
+        if self.count - self._median_at.get(n, -n) >= max(1, n // 8):
+            values = self.newest(n)
+            centre = statistics.median(values)
+            self._spread[n] = centre, MAD_TO_SD * statistics.median(abs(value - centre) for value in values)
+            self._median_at[n] = self.count
+        return self._spread[n]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run beside its series.
+
+    Attributes:
+        algorithm: What is trained how.
+        planned_steps: Steps that were planned; None = not known.
+        length_limit: Tokens that a completion may have; None = not known.
+        names: Canonical name to the name that was logged.
+    """
+
+    algorithm: Algorithm = "sft"
+    planned_steps: int | None = None
+    length_limit: int | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Moment:
+    """A record, and all that came before it.
+
+    Attributes:
+        step: The record's step.
+        span: Steps since the record before it, 1 at least: a logged value is often a mean over them.
+        values: The record, by canonical name.
+        past: Series so far, this record included.
+        facts: What is known of the run.
+    """
+
+    step: int
+    span: int
+    values: Mapping[str, float]
+    past: Mapping[str, Track]
+    facts: Facts
+
+
+class Detector(ABC):
+    """Notices one kind of thing, once a run.
+
+    Attributes:
+        kind: The file's name.
+        severity: How bad it is.
+        needs: It is asked at records that have one of these series; a series that ends in ``/`` stands for all below.
+        algorithms: Where it makes sense; elsewhere its signal is void.
+        meaning: What it means.
+        advice: What to try.
+        confirm: What would confirm it.
+    """
+
+    kind: ClassVar[str] = ""
+    severity: ClassVar[Severity] = "warn"
+    needs: ClassVar[Sequence[str]] = ()
+    algorithms: ClassVar[frozenset[Algorithm]] = ANY
+    meaning: ClassVar[str] = ""
+    advice: ClassVar[str] = ""
+    confirm: ClassVar[str] = ""
+
+    enough: bool = False
+    """Whether there was enough data to judge by, once at least."""
+
+    @abstractmethod
+    def update(self, now: Moment) -> Finding | None:
+        """Looks at a record; sets `enough` where it can judge. Not asked again after it found something."""
+
+    def finding(
+        self,
+        now: Moment,
+        onset: int,
+        metrics: Sequence[str],
+        text: str,
+        severity: Severity | None = None,
+        **evidence: float,
+    ) -> Finding:
+        """What it noticed, with the names that were logged."""
+        return Finding(
+            self.kind,
+            severity or self.severity,
+            onset,
+            now.step,
+            [now.facts.names.get(name, name) for name in metrics],
+            text,
+            evidence,
+            self.meaning,
+            self.advice,
+            self.confirm,
+        )
+
+
+class Streak:
+    """Counts records in a row for which something holds.
+
+    >>> streak = Streak()
+    >>> [streak.hold(step, step > 2) for step in (1, 2, 3, 4)], streak.onset
+    ([0, 0, 1, 2], 3)
+    """
+
+    __slots__ = ("count", "onset")
+
+    def __init__(self) -> None:
+        self.count, self.onset = 0, 0
+
+    def hold(self, step: int, holds: bool) -> int:
+        """How many in a row, this one included."""
+        if not holds:
+            self.count = 0
+        else:
+            if self.count == 0:
+                self.onset = step
+            self.count += 1
+        return self.count
+
+
+def start_level(track: Track, pick: Callable[[Sequence[float]], float] = statistics.median, n: int = 5) -> float:
+    """Level at which a series began: the median of its first values, or what else is picked of them."""
+    return pick(track.opening[:n])

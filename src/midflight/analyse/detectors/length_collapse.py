@@ -1,0 +1,37 @@
+"""Completions shrink to almost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from midflight.analyse.detectors.base import Detector, Moment, start_level
+from midflight.records import Finding, Severity
+
+LEVEL = 3
+"""Records whose median is the present level."""
+LEFT = 0.2
+"""Share of the length at the start."""
+
+
+class LengthCollapse(Detector):
+    """Less than a fifth of the length of the start is left."""
+
+    severity: ClassVar[Severity] = "stop"
+    needs: ClassVar[Sequence[str]] = ("completion_length",)
+    algorithms = frozenset({"rl"})
+    meaning = "The model has found that saying less pays, or that a bare answer is enough: reasoning is gone."
+    advice = "Read answers; take length out of the reward's reach; reward the steps, or mask degenerate answers."
+    confirm = "Does the held-out score hold? Which part of the reward rose when lengths fell?"
+
+    def update(self, now: Moment) -> Finding | None:
+        """Looks at the level against the start's."""
+        track = now.past["completion_length"]
+        if track.count < LEVEL:
+            return None
+        self.enough = True
+        start, level = start_level(track, max, LEVEL), track.median(LEVEL - 1)
+        if level >= LEFT * start:
+            return None
+        text = f"mean length {level:.3g} tokens after {start:.3g} at the start"
+        return self.finding(now, track.step_of_newest(LEVEL - 1), ["completion_length"], text, level=level, start=start)

@@ -1,0 +1,78 @@
+"""Rewards without spread: nothing tells a better answer from a worse one, so that nothing is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from midflight.analyse.detectors.base import Detector, Moment, Streak, start_level
+from midflight.records import Finding, Severity
+
+IN_A_ROW = 5
+"""Records with one and the same reward and no spread."""
+SATURATED = 20
+"""The same where the reward is the highest there was: every answer may be right for a while."""
+WITHOUT_SPREAD_KNOWN = 12
+"""The same where only the mean reward is logged."""
+SHARE = 0.8
+"""Mean share of groups without spread, over the last records, from which on batches are wasted."""
+SHARE_LEARNED = 0.9
+"""The same where the reward has risen: groups may be all right."""
+SHARE_OF = 10
+
+
+class NoSignal(Detector):
+    """Constant reward without spread, or four fifths of all groups without spread."""
+
+    severity: ClassVar[Severity] = "stop"
+    needs: ClassVar[Sequence[str]] = ("reward", "reward_std", "frac_reward_zero_std")
+    algorithms = frozenset({"rl"})
+    meaning = "Advantages are 0: the compute goes into answers that teach nothing."
+    advice = (
+        "Read some answers with their rewards. All wrong: easier prompts, a reward with degrees, a better start; all "
+        "right: harder prompts; all the same: a higher temperature, larger groups, a reward function that works."
+    )
+    confirm = "Split the groups into all-right and all-wrong. Does the reward function ever give two values?"
+
+    def __init__(self) -> None:
+        self._streak = Streak()
+        self._reward: float | None = None
+
+    def update(self, now: Moment) -> Finding | None:
+        """Looks at spread and reward."""
+        return self._constant(now) or self._without_spread(now)
+
+    def _constant(self, now: Moment) -> Finding | None:
+        reward = now.values.get("reward")
+        if reward is None or reward - reward != 0:
+            return None
+        same, self._reward = reward == self._reward, reward
+        spread = now.values.get("reward_std", now.values.get("frac_reward_zero_std"))
+        none = now.values.get("reward_std") == 0 or now.values.get("frac_reward_zero_std", 0.0) >= 1
+        track = now.past["reward"]
+        varied = track.highest > track.lowest
+        needed = (
+            WITHOUT_SPREAD_KNOWN if spread is None else SATURATED if varied and reward == track.highest else IN_A_ROW
+        )
+        self.enough = self.enough or track.count >= needed
+        first = track.count == 1
+        if self._streak.hold(now.step, (none or spread is None) and (same or first)) < needed:
+            return None
+        text = f"reward {reward:.4g} to the digit, without spread, in {self._streak.count} records in a row"
+        metrics = [name for name in self.needs if name in now.values]
+        return self.finding(now, self._streak.onset, metrics, text, reward=reward, records=self._streak.count)
+
+    def _without_spread(self, now: Moment) -> Finding | None:
+        track = now.past.get("frac_reward_zero_std")
+        if "frac_reward_zero_std" not in now.values or track is None or track.count < SHARE_OF:
+            return None
+        self.enough = True
+        shares = track.newest(SHARE_OF)
+        mean = sum(shares) / len(shares)
+        reward = now.past.get("reward")
+        learned = reward is not None and reward.count > 5 and reward.median(SHARE_OF) > start_level(reward)
+        if mean < (SHARE_LEARNED if learned else SHARE):
+            return None
+        text = f"{mean:.0%} of the groups have no spread, over {SHARE_OF} records"
+        onset = track.step_of_newest(SHARE_OF)
+        return self.finding(now, onset, ["frac_reward_zero_std"], text, share=mean)

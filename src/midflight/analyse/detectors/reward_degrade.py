@@ -1,0 +1,55 @@
+"""The reward falls back from what it had reached, and stays down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from midflight.analyse.detectors.base import MAD_TO_SD, Detector, Moment, Streak, start_level
+from midflight.records import Finding, Severity
+
+LEVEL = 20
+"""Records whose mean is the level."""
+SIGMA = 5.0
+"""Standard errors of the difference of two levels; the best of many levels is lucky by some."""
+GIVEN_BACK = 0.5
+"""Share of the gain since the start that is lost again."""
+IN_A_ROW = 20
+
+
+class RewardDegrade(Detector):
+    """For 20 records the level is 5 standard errors below its best, and half of the gain is gone."""
+
+    severity: ClassVar[Severity] = "warn"
+    needs: ClassVar[Sequence[str]] = ("reward",)
+    algorithms = frozenset({"rl"})
+    meaning = "The policy gets worse at what it is trained for."
+    advice = "Go back to the best checkpoint; lower the learning rate; look at entropy, KL and lengths at the onset."
+    confirm = (
+        "Did the prompts change (curriculum, a new epoch), or the policy? Evaluate both checkpoints on fixed items."
+    )
+
+    def __init__(self) -> None:
+        self._best = -math.inf
+        self._streak = Streak()
+
+    def update(self, now: Moment) -> Finding | None:
+        """Looks at the level against its best."""
+        track = now.past["reward"]
+        if track.count < 3 * LEVEL:
+            return None
+        self.enough = True
+        newest = track.newest(LEVEL)
+        level = sum(newest) / LEVEL
+        self._best = max(self._best, level)
+        wide = track.newest(4 * LEVEL)
+        changes = sorted(abs(a - b) for a, b in zip(wide[1:], wide, strict=False))
+        spread = MAD_TO_SD * changes[len(changes) // 2] / math.sqrt(2)  # of single records, trends aside
+        drop = SIGMA * max(spread, 1e-12) * math.sqrt(2 / LEVEL)
+        lost = self._best - level
+        gone = lost > GIVEN_BACK * max(0.0, self._best - start_level(track, n=10))
+        if self._streak.hold(now.step, lost > drop and gone) < IN_A_ROW:
+            return None
+        text = f"reward {level:.3g} (mean of {LEVEL} records) after {self._best:.3g} at its best"
+        return self.finding(now, self._streak.onset, ["reward"], text, level=level, best=self._best, spread=spread)

@@ -1,0 +1,40 @@
+"""The loss is almost nothing before the data was seen once: the answer is in the question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from midflight.analyse.detectors.base import Detector, Moment, start_level
+from midflight.records import Finding, Severity
+
+LEVEL = 10
+"""Records whose median is the level."""
+LEFT = 0.02
+"""Share of the first loss; what is left of an honest fine-tuning loss is several times more."""
+FIRST_EPOCH = 1.0
+
+
+class TooGood(Detector):
+    """Less than 2 % of the first loss within the first epoch."""
+
+    severity: ClassVar[Severity] = "stop"
+    needs: ClassVar[Sequence[str]] = ("loss",)
+    algorithms = frozenset({"sft"})
+    meaning = "A leak: the target can be read off the input, or the loss counts what is the same in every example."
+    advice = "Print a batch as the model sees it, with the labels; look for the answer in the prompt, and at the mask."
+    confirm = "Does the loss stay as low on items that share nothing with the training set?"
+
+    def update(self, now: Moment) -> Finding | None:
+        """Looks at the level within the first epoch; where epochs are not logged, at the first records."""
+        track, epoch = now.past["loss"], now.past.get("epoch")
+        if track.count < 2 * LEVEL or (epoch is not None and epoch.last > FIRST_EPOCH):
+            return None
+        if epoch is None and track.count > 10 * LEVEL:
+            return None
+        self.enough = True
+        start, level = start_level(track, n=3), track.median(LEVEL)
+        if level >= LEFT * start:
+            return None
+        text = f"loss {level:.3g} after {start:.3g} at the start: {level / start:.1%} is left within the first epoch"
+        return self.finding(now, track.step_of_newest(LEVEL), ["loss"], text, level=level, start=start)

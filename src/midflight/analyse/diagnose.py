@@ -1,0 +1,257 @@
+"""What is wrong with a run: its records go through all detectors in order, live or in hindsight alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from midflight import catalog
+from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
+from midflight.analyse.importers import ImportedRun
+from midflight.analyse.names import canonical_names
+from midflight.records import EvalReport, Finding
+from midflight.store import RunInfo, Store
+
+PACKAGE = "midflight.analyse.detectors"
+
+Columns: TypeAlias = Mapping[str, tuple[Sequence[int], Sequence[float]]]
+"""Steps and values of each series, by canonical name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was noticed in a run.
+
+    Attributes:
+        run: Its name.
+        algorithm: What was trained how, as the detectors took it.
+        findings: What was noticed, in the order in which it was.
+        num_records: Records that were looked at.
+        first_step: Step of the first of them.
+        last_step: Step of the last.
+        judged: Detectors that had enough data.
+        lacking: Detectors that had their series, and too little of it.
+    """
+
+    run: str
+    algorithm: Algorithm
+    findings: Sequence[Finding]
+    num_records: int
+    first_step: int
+    last_step: int
+    judged: Sequence[str]
+    lacking: Sequence[str]
+
+
+class Watch:
+    """All detectors on one run, record by record.
+
+    Args:
+        facts: What is known of the run.
+        kinds: Detectors to use; None = all that make sense for the algorithm.
+
+    Raises:
+        UnknownKeyError: If there is no such detector.
+    """
+
+    def __init__(self, facts: Facts, kinds: Sequence[str] | None = None) -> None:
+        self.facts = facts
+        self.findings: list[Finding] = []
+        self.num_records, self.first_step, self.last_step = 0, 0, 0
+        self._tracks: dict[str, Track] = {}
+        self._detectors = []
+        for kind in catalog.keys(PACKAGE) if kinds is None else kinds:
+            detector = catalog.load(PACKAGE, kind, Detector)()  # type: ignore[type-abstract]
+            type(detector).kind = kind
+            if facts.algorithm in detector.algorithms:
+                self._detectors.append(detector)
+        self._plans: dict[tuple[str, ...], tuple[list[str], list[Detector]]] = {}
+        self._asked: set[str] = set()
+
+    def record(self, step: int, values: Mapping[str, float]) -> list[Finding]:
+        """Takes a record, by canonical names; what was noticed at it for the first time."""
+        names = tuple(values)
+        plan = self._plans.get(names)
+        if plan is None:
+            plan = self._plans[names] = self._plan(names)
+        watched, detectors = plan
+        if not watched:
+            return []
+        span = max(1, step - self.last_step) if self.num_records else max(1, step)
+        if self.num_records == 0:
+            self.first_step = step
+        self.num_records, self.last_step = self.num_records + 1, step
+        for name in watched:
+            track = self._tracks.get(name)
+            if track is None:
+                track = self._tracks[name] = Track()
+            track.add(step, values[name])
+        now = Moment(step, span, values, self._tracks, self.facts)
+        found = [finding for detector in detectors if (finding := detector.update(now)) is not None]
+        for finding in found:  # each says a thing once
+            self._detectors = [detector for detector in self._detectors if detector.kind != finding.kind]
+            self._plans.clear()
+        self.findings += found
+        return found
+
+    def diagnosis(self, run: str = "") -> Diagnosis:
+        """What was noticed so far, and who could judge."""
+        found = {finding.kind for finding in self.findings}
+        judged = sorted({detector.kind for detector in self._detectors if detector.enough} | found)
+        return Diagnosis(
+            run,
+            self.facts.algorithm,
+            list(self.findings),
+            self.num_records,
+            self.first_step,
+            self.last_step,
+            judged,
+            sorted(self._asked - set(judged)),
+        )
+
+    def _plan(self, names: Sequence[str]) -> tuple[list[str], list[Detector]]:
+        """Which values of a record are kept, and which detectors look at it."""
+        wanted = {need for detector in self._detectors for need in detector.needs} | _ALWAYS
+        watched = [name for name in names if name in wanted or _family(name) in wanted]
+        have = {*names, *map(_family, names)}
+        asked = [detector for detector in self._detectors if have & set(detector.needs)]
+        self._asked |= {detector.kind for detector in asked}
+        return watched, asked
+
+
+_ALWAYS = frozenset({"loss", "epoch", "reward", "clipped_ratio", "completion_length", "logps_rejected", "logps_chosen"})
+"""Series that detectors look back on beside those that they are asked at."""
+
+
+def _family(name: str) -> str:
+    """``rewards/`` for ``rewards/format``."""
+    head, slash, _ = name.partition("/")
+    return head + slash
+
+
+def diagnose(run: str, columns: Columns, facts: Facts, kinds: Sequence[str] | None = None) -> Diagnosis:
+    """All that the detectors notice in a run, in hindsight; each sees only what came before.
+
+    Args:
+        run: The run's name.
+        columns: Its series, by canonical name.
+        facts: What is known of it.
+        kinds: Detectors to use; None = all.
+    """
+    watch = Watch(facts, kinds)
+    for step, values in records_of(columns):
+        watch.record(step, values)
+    return watch.diagnosis(run)
+
+
+def records_of(columns: Columns) -> Iterable[tuple[int, dict[str, float]]]:
+    """The records that series were made of: all values of a step together, by step."""
+    records: dict[int, dict[str, float]] = {}
+    for name, (steps, values) in columns.items():
+        for step, value in zip(steps, values, strict=True):
+            records.setdefault(int(step), {})[name] = float(value)
+    return sorted(records.items())
+
+
+def guess_algorithm(names: Mapping[str, str], first_loss: float = math.nan, formats: Iterable[str] = ()) -> Algorithm:
+    """What is trained how, from what is logged, where the loss begins, and who logged it.
+
+    A language model that knows nothing has a loss of ln(vocabulary), 8 and more; fine-tuning begins far below.
+
+    Args:
+        names: Canonical names that are logged, with their originals.
+        first_loss: The first training loss.
+        formats: Importers that read the log.
+    """
+    have = set(names)
+    families = set(map(_family, have))
+    if have & {"logps_chosen", "logps_rejected", "margins"} or names.get("loss") == "dpo_loss":
+        return "preference"
+    if "rewards/" in families or have & {"reward", "reward_std", "frac_reward_zero_std", "clip_ratio", "value_loss"}:
+        return "rl"
+    if have & {"importance_ratio", "version_lag"}:
+        return "rl"
+    trainers = _PRETRAINERS & set(formats)
+    return "pretrain" if trainers or first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
+
+
+_LOSS_OF_KNOWING_NOTHING = 7.0
+_PRETRAINERS = frozenset(
+    {"llmc", "nanogpt", "modded_nanogpt", "nanochat", "megatron_console", "megatron_golden", "torchtitan_console",
+     "composer_console"}
+)  # fmt: skip
+
+
+def diagnose_log(log: ImportedRun, kinds: Sequence[str] | None = None) -> Diagnosis:
+    """What was wrong with a run that others logged.
+
+    Args:
+        log: The run, as it was imported.
+        kinds: Detectors to use; None = all.
+    """
+    columns = {
+        canonical: (log.series[original].steps.tolist(), log.series[original].values.tolist())
+        for original, canonical in log.canonical.items()
+    }
+    return diagnose(log.name, columns, facts_of_log(log, columns), kinds)
+
+
+def facts_of_log(log: ImportedRun, columns: Columns) -> Facts:
+    """What a log tells of its run beside the series."""
+    names = {canonical: original for original, canonical in log.canonical.items()}
+    facts = facts_of_config(log.config, names, columns, log.formats)
+    return replace(facts, planned_steps=log.planned_steps or facts.planned_steps)
+
+
+def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None) -> Diagnosis:
+    """What is wrong with a run of the store: its series, and what was evaluated on it.
+
+    Args:
+        store: The store.
+        run: The run.
+        kinds: Detectors to use; None = all.
+    """
+    columns, names = columns_of(store, run.id)
+    return diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+
+
+def columns_of(store: Store, run: int) -> tuple[Columns, dict[str, str]]:
+    """All series of a run that have a canonical name, with what was evaluated; and the names as they were logged."""
+    names = {canonical: original for original, canonical in canonical_names(store.keys(run)).items()}
+    columns: dict[str, tuple[list[int], list[float]]] = {}
+    for canonical, original in names.items():
+        points = store.read_points(run, original)
+        columns[canonical] = points.steps.tolist(), points.values.tolist()
+    for name, step, value in held_out(store.reports(run)):
+        steps, values = columns.setdefault(name, ([], []))
+        steps.append(step)
+        values.append(value)
+    return columns, names
+
+
+def held_out(reports: Iterable[EvalReport]) -> Iterator[tuple[str, int, float]]:
+    """What evaluations measured, as series: ``heldout/<task>/<metric>``, signed so that more is better."""
+    for report in reports:
+        for estimate in report.judging:
+            if estimate.value is not None and estimate.higher_is_better is not None:
+                sign = 1 if estimate.higher_is_better else -1
+                yield f"heldout/{report.task}/{estimate.metric}", report.progress.step, sign * estimate.value
+
+
+def facts_of_config(
+    config: Mapping[str, Any], names: Mapping[str, str], columns: Columns, formats: Iterable[str] = ()
+) -> Facts:
+    """What a run's configuration tells of it; the keys are those of HF and TRL."""
+    losses = columns.get("loss", ((), ()))[1]
+    return Facts(
+        guess_algorithm(names, losses[0] if losses else math.nan, formats),
+        _whole(config.get("max_steps")),
+        _whole(config.get("max_completion_length")),
+        names,
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and value > 0 else None

@@ -1,0 +1,46 @@
+"""Console of Composer and LLM Foundry: ``[batch=35/100]:`` and below it ``Train loss/train/total: 8.02``."""
+
+from __future__ import annotations
+
+import re
+
+from midflight.analyse.importers._numbers import NUMBER, stamp
+from midflight.analyse.importers._records import Records
+from midflight.analyse.importers.base import LineImporter
+
+_HEAD = re.compile(r"\[(?:epoch=\d+(?:/\d+)?\]\[)?(?:Eval )?batch=(\d+)/(\d+)\]:\s*$|\[Eval batch=\d+/\d+\]")
+_VALUE = re.compile(rf"\s+(Train|Eval) (\S[^:]{{0,400}}): ({NUMBER})\s*$")
+
+
+class ComposerConsole(LineImporter):
+    """A heading and the lines below it are one record; a batch is a step."""
+
+    label = "Composer console"
+
+    def __init__(self) -> None:
+        self._step: int | None = None
+        self._planned: int | None = None
+        self._wall: float | None = None
+        self._values: dict[str, float] = {}
+
+    def line(self, text: str, records: Records) -> bool:
+        """Reads one line."""
+        if "batch=" in text and (found := _HEAD.search(text)) is not None:
+            self.end(records)
+            if found[1] is not None and "Eval" not in found[0]:
+                self._step, self._planned = int(found[1]), int(found[2])
+            self._wall = stamp(text[: found.start()])
+            return True
+        found = _VALUE.match(text)
+        if found is None or self._step is None:
+            return False
+        name = found[2] if found[1] == "Train" else f"eval/{found[2]}"
+        self._values[name] = float(found[3].replace(",", ""))
+        return True
+
+    def end(self, records: Records) -> None:
+        """Adds the record that is open."""
+        if self._values and self._step is not None:
+            records.add(self._step, self._values, self._wall)
+            records.planned = self._planned
+        self._values = {}

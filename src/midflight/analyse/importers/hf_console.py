@@ -1,0 +1,129 @@
+"""Dicts that the Hugging Face Trainer prints, ``{'loss': 0.5, 'epoch': 0.1}``, between progress bars and other lines.
+
+They hold no step. It is taken from the progress bar beside them (transformers redraws it after each dict) where those
+steps rise by one and the same interval; else a record's step is its number, and that is said. An epoch that falls back
+to the first begins another run.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+from itertools import pairwise
+
+from midflight.analyse.importers._numbers import NUMBER, step_of
+from midflight.analyse.importers._records import Records
+from midflight.analyse.importers.base import LineImporter
+from midflight.analyse.names import canonical_name, is_evaluation
+
+_DICT = re.compile(r"\{\s*['\"][^{}]{1,100000}\}")
+_PAIR = re.compile(
+    rf"['\"]([^'\"{{}}]{{1,500}})['\"]\s*:\s*(?:[\w.]+\()?(?:({NUMBER})|['\"]\s*({NUMBER})\s*['\"])\)?\s*(?=[,}}])"
+)
+_NUM_KEYS = re.compile(r"['\"]\s*:")
+_BAR = re.compile(r"\s*\d+%\|[^|]*\|\s*(\d+)/(\d+) \[")
+_TOTAL = re.compile(r"\s*Total optimization steps = ([\d,]+)")
+_STEP_KEYS = ("step", "global_step", "train/global_step", "current_steps")
+_OF_A_RECORD = frozenset({"loss", "eval_loss", "reward", "epoch"})
+SUMMARY = frozenset({"train_runtime", "train_loss"})
+"""A dict with the first of these and no `loss` sums the run up: it is no point of a curve."""
+
+
+class HFConsole(LineImporter):
+    """The printed records of a Trainer."""
+
+    label = "HF / TRL console"
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._total: int | None = None
+        self._bar, self._epoch, self._numbered = 0, -1.0, 0
+        self._before, self._after, self._is_eval = array("q"), array("q"), array("b")
+
+    def line(self, text: str, records: Records) -> bool:
+        """Reads all dicts of a line; a progress bar is noted."""
+        if "{" in text:
+            found = False
+            for raw in _DICT.finditer(text):
+                found |= self._dict(raw[0], text, raw.start(), records)
+            if found:
+                return True
+        if "/" in text and (bar := _BAR.match(text)) is not None:
+            self._see(int(bar[1]), int(bar[2]))
+        elif "Total opt" in text and (total := _TOTAL.match(text)) is not None:
+            self._total = records.planned = step_of(total[1])
+        return False
+
+    def _see(self, done: int, total: int) -> None:
+        if self._total is None:
+            self._total = total
+        if total == self._total:
+            self._bar = done
+            if self._after and self._after[-1] < 0:
+                self._after[-1] = done
+
+    def _dict(self, raw: str, text: str, at: int, records: Records) -> bool:
+        found = _PAIR.findall(raw)
+        values = {key: float((plain or quoted).replace(",", "")) for key, plain, quoted in found}
+        if not any(key in _OF_A_RECORD or key in _STEP_KEYS or canonical_name(key) for key in values):
+            return False
+        if missing := len(_NUM_KEYS.findall(raw)) - len(found):
+            for _ in range(missing):
+                records.source.skip("texts among the values", raw)
+        if "train_runtime" in values and "loss" not in values:
+            records.summary.update(values)
+            return True
+        step = next((step_of(values.pop(key)) for key in _STEP_KEYS if key in values), None)
+        if step is not None:
+            records.add_line(text, at, step, values)
+            return True
+        self._without_step(text, at, values, records)
+        return True
+
+    def _without_step(self, text: str, at: int, values: dict[str, float], records: Records) -> None:
+        evaluation = all(key == "epoch" or is_evaluation(key) for key in values)
+        epoch = values.get("epoch", self._epoch)
+        if epoch < self._epoch and not evaluation:
+            self.end(records)
+            records.begin_run(f"the epoch falls from {self._epoch:g} to {epoch:g}")
+            self._begin()
+        self._epoch = epoch
+        self._numbered += not evaluation
+        self._before.append(self._bar)
+        self._after.append(-1)
+        self._is_eval.append(evaluation)
+        records.add_line(text, at, self._numbered, values)
+
+    def end(self, records: Records) -> None:
+        """Gives the records of a run their steps."""
+        if not self._before or records.num_records != len(self._before):
+            return
+        if self._after[-1] < 0:
+            self._after[-1] = self._before[-1]
+        if self._total is not None and self._total > 1:
+            records.planned, records.reached = records.planned or self._total, self._bar or None
+        for steps in (self._after, self._before):
+            if _rise_evenly([step for step, is_eval in zip(steps, self._is_eval, strict=True) if not is_eval]):
+                records.relabel(steps)
+                records.note_run("steps: from the progress bar beside each record")
+                return
+        records.note_run("steps: the number of the record; the log names none")
+
+
+def _rise_evenly(steps: Sequence[int]) -> bool:
+    """Whether steps are one interval apart, counted from 0 or after a first step 1; the last one may come sooner."""
+    if len(steps) < 2 or steps[0] < 1:
+        return False
+    gaps = [b - a for a, b in pairwise(steps)]
+    interval = gaps[-2] if len(gaps) > 1 else gaps[0]
+    inner = gaps[1:-1]
+    return (
+        interval > 0
+        and all(gap == interval for gap in inner)
+        and 0 < gaps[-1] <= interval
+        and steps[0] in (1, interval)
+        and gaps[0] in (interval, interval - steps[0])
+    )

@@ -1,0 +1,1 @@
+"""What a workflow can do, one file a kind of step."""
