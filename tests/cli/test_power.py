@@ -124,7 +124,10 @@ class TestPower:
             (["--detect", "0.1", "--correlation", "1"], "--correlation; got 1.0; allowed: from -1 to below 1"),
             (["--detect", "0.1", "--samples", "8"], "the noise of sampling is not known"),
             (["--detect", "0.1", "-m", "tokens_per_second"], "allowed: one that scores items: exact_match"),
-            (["--detect", "0.1", "--baseline", "base@7"], "step of run 'base'; got '7'; allowed: first, last, 0, 100, 200"),
+            (
+                ["--detect", "0.1", "--baseline", "base@7"],
+                "step of run 'base'; got '7'; allowed: first, last, 0, 100, 200",
+            ),
             (["--detect", "0.1", "--baseline", "nobody"], "no run 'nobody'"),
         ],
     )
