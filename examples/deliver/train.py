@@ -1,6 +1,6 @@
 """Trains a small model on sums and writes checkpoints, as any training does; its last one is ruined on purpose.
 
-    python train.py    # checkpoints/checkpoint-150, -500 and -550, in half a minute
+python train.py    # checkpoints/checkpoint-150, -500 and -550, in half a minute
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ from ranks import run_ranks
 
 import midflight as mf
 from midflight.evaluator import across_ranks
+from midflight.sequential import SequentialRule
 
 ROWS = [{"a": a, "b": "x" * (a * a % 37)} for a in range(23)]
 
@@ -178,3 +180,34 @@ def _resume_untold(rank, folder):
 def test_a_run_that_is_resumed_is_so_on_all_ranks(tmp_path):
     mf.Run("p", "r", store=f"{tmp_path}/s.db").finish()
     assert run_ranks(_resume_untold, 2, str(tmp_path)) == [[0, 2], [0, 0]]
+
+
+def decide(rank, size, store):
+    """What a rule says of an equal model, and how many requests this rank answered."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
+    engine = mf.engines.Fake(answer)
+    task = tasks([{"a": a, "b": ""} for a in range(300)])[0]
+    rule = SequentialRule(task="numbers", margin=0.1, look=16)
+    config = mf.EvaluatorConfig(distributed=size > 1, eval_before_train=True, sequential=[rule])
+    run = mf.Run("p", f"ranks-{size}", store=store)
+    ev = mf.Evaluator(config, [task], engine, run, quiet=True)
+    ev.start()
+    ev.step(1)
+    found = [(report.status, report.decided) for report in ev.finish()]
+    if size > 1:
+        dist.barrier()  # rank 0 stays until all have read their letters
+    return found, len(engine.seen)
+
+
+def test_a_rule_ends_an_evaluation_over_ranks(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "0")  # and put back what `decide` sets here
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    (((status, decided),), asked) = decide(0, 1, str(tmp_path / "one.db"))
+    ranks = run_ranks(decide, 3, 3, str(tmp_path / "ranks.db"))
+    (((status_of_ranks, of_ranks),), _) = ranks[0]
+    assert (status, status_of_ranks, decided.outcome, decided.early) == ("done", "done", "pass", True)
+    assert dataclasses.replace(of_ranks, baseline="", evaluation="") == dataclasses.replace(
+        decided, baseline="", evaluation=""
+    )
+    assert [found for found, _ in ranks[1:]] == [[], []]
+    assert sum(count for _, count in ranks) == asked

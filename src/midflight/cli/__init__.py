@@ -41,6 +41,7 @@ def _register() -> None:
     from midflight.cli.groups import groups
     from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
+    from midflight.cli.power import power
     from midflight.cli.runs import runs
     from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
@@ -56,6 +57,7 @@ def _register() -> None:
         "runs": runs,
         "show": show,
         "plot": plot,
+        "power": power,
         "compare": compare,
         "flips": flips,
         "diagnose": diagnose,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midflight.cli._options import StoreOption
+from midflight.cli._options import BaselineOption, ClaimOption, MarginOption, StoreOption
 from midflight.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ def watch(
         str | None, typer.Option("--run", help="Run that the results belong to. Default: the folder.")
     ] = None,
     project: Annotated[str, typer.Option("--project", help="Project of the run.")] = "default",
+    baseline: BaselineOption = None,
+    margin: MarginOption = None,
+    claim: ClaimOption = "not_worse",
     interval: Annotated[float, typer.Option(help="Seconds between two looks.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Evaluate what is finished now, and end.")] = False,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new checkpoint.")] = None,
@@ -60,19 +63,16 @@ def watch(
 
     quiet_libraries()
     from midflight.cli._checkpoints import CheckpointEvaluator
-    from midflight.cli._options import checked_seed, load_tasks
+    from midflight.cli._options import checked_seed, load_tasks, rules_for
     from midflight.run import Run
     from midflight.show.tables import console
     from midflight.triggers import CheckpointWatcher
     from midflight.triggers.keeping import tidy
 
-    for name, value in (("--interval", interval), ("--idle", idle), ("--dead-after", dead_after)):
-        if value is not None and not 0 < value <= LONGEST_S:
-            raise ConfigError(name, got=value, allowed=f"seconds above 0, up to {LONGEST_S:,}")
+    _check(interval, idle, dead_after, dispatch)
     checked_seed(seed)
-    if dispatch not in ("process", "ray"):
-        raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
     tasks = load_tasks(task, limit, seed)
+    rules = rules_for(tasks, baseline, margin, claim, seed)
     watcher = CheckpointWatcher(folder)
     tidy(folder)
     told = _Told(console())
@@ -83,11 +83,19 @@ def watch(
         if not folder.is_dir():
             told.once(f"{folder} does not exist yet; waiting for it")
         after = None if then is None else _workflow(then, record, told, dead_after)
-        actors = workers if dispatch == "ray" else 0
-        evaluator = CheckpointEvaluator(tasks, record, seed, _loader(options, actors), told.console, dead_after, after)
+        load = _loader(options, workers if dispatch == "ray" else 0)
+        evaluator = CheckpointEvaluator(tasks, record, seed, load, told.console, dead_after, rules, after)
         with _others(workers - 1 if dispatch == "process" else 0) as others:
             _follow(watcher, evaluator, told, interval, once, idle)
         return 1 if evaluator.failed or any(other.returncode for other in others) else 0
+
+
+def _check(interval: float, idle: float | None, dead_after: float, dispatch: str) -> None:
+    for name, value in (("--interval", interval), ("--idle", idle), ("--dead-after", dead_after)):
+        if value is not None and not 0 < value <= LONGEST_S:
+            raise ConfigError(name, got=value, allowed=f"seconds above 0, up to {LONGEST_S:,}")
+    if dispatch not in ("process", "ray"):
+        raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
 
 
 def _follow(

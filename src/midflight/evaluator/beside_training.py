@@ -22,6 +22,7 @@ from midflight.pipeline import evaluate_checkpoint
 from midflight.records import EvalReport, Progress
 from midflight.run import Run
 from midflight.schema import report_from_json, report_to_json
+from midflight.sequential import SequentialRule
 from midflight.show.progress import waiting
 from midflight.snapshot import wholes
 from midflight.store import RunInfo
@@ -52,6 +53,7 @@ class Evaluation:
         limit_s: Seconds that it may take.
         stalled_s: Seconds that training has stood still for evaluations.
         run: Store, run, attempt, and when it began; None = nothing is stored.
+        stop: A rule that may end it early.
     """
 
     task: Task
@@ -62,6 +64,7 @@ class Evaluation:
     limit_s: float | None
     stalled_s: float
     run: tuple[str, RunInfo, int, float] | None
+    stop: SequentialRule | None
 
     def __call__(self, engine: BaseEngine, runs: bool) -> str:
         """Evaluates; with `runs` False the engine is not asked, and what was answered before is scored."""
@@ -75,6 +78,7 @@ class Evaluation:
             registered=self.registered,
             limit_s=self.limit_s if runs else 0.0,
             stalled_s=self.stalled_s,
+            stop=self.stop,
         )
         return report_to_json(report)
 
@@ -253,6 +257,7 @@ class BesideTraining:
             limit_s=config.limit_s,
             stalled_s=self.stalled_s,
             run=None if run is None else (run.store.location, run.info, attempt or run.attempt, run.started),
+            stop=config.rule_of(task.name),
         )
         limit = None if config.limit_s is None else config.limit_s + GRACE_S
         return Job(task.name, progress.step, call, config.priorities.get(task.name, 0), limit)

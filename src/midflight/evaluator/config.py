@@ -12,6 +12,7 @@ from midflight.dispatch import WhenBusy
 from midflight.environ import Limits
 from midflight.errors import ConfigError
 from midflight.records import Progress
+from midflight.sequential import SequentialRule
 from midflight.triggers.frequency import check_frequency
 
 
@@ -36,6 +37,7 @@ class EvaluatorConfig(Config):
         priorities: Task to priority: the higher ones are evaluated first. 0 where it is not named.
         limit_s: Seconds that one task may take on one set of weights; what is not answered by then is `not_run`.
         finish_s: Seconds that `finish` waits for evaluations that still run; None = until they have ended.
+        sequential: Rules that may end evaluations early, at most one a task.
         max_eval_share: Share of wall time that evaluations may take; one that is due beyond it is left out, but for the
             first and the last.
         limits: What each worker may use of the machine.
@@ -62,6 +64,7 @@ class EvaluatorConfig(Config):
     priorities: dict[str, int] = {}
     limit_s: float | None = Field(default=None, gt=0)
     finish_s: float | None = Field(default=None, gt=0)
+    sequential: list[SequentialRule] = []
     max_eval_share: float | None = Field(default=None, gt=0, le=1)
     limits: Limits = Limits()
     snapshot_dir: str | None = None
@@ -78,3 +81,7 @@ class EvaluatorConfig(Config):
         except ConfigError:
             raise ValueError("must be a number above 0, or None to switch it off") from None
         return freq
+
+    def rule_of(self, task: str) -> SequentialRule | None:
+        """The rule that may end evaluations of a task early."""
+        return next((rule for rule in self.sequential if rule.task == task), None)

@@ -22,9 +22,10 @@ from midflight.evaluator.between_steps import BetweenSteps
 from midflight.evaluator.config import EvaluatorConfig
 from midflight.evaluator.setting import Setting, Way
 from midflight.metrics import BaseMetric, check_class
-from midflight.pipeline import metrics_of
+from midflight.pipeline import metrics_of, task_fingerprint
 from midflight.records import EvalReport, Progress
 from midflight.run import Run
+from midflight.sequential import looks_of
 from midflight.tasks import Task, load_task
 from midflight.triggers import Budget, EpochStepTimeFreqCtl
 
@@ -105,10 +106,27 @@ class Evaluator:
         unknown = sorted(set(self.config.priorities) - set(names))
         if unknown:
             raise ConfigError("priorities of unknown tasks", got=unknown, allowed=", ".join(names))
+        self._check_rules(names)
         for task in self.tasks:
             assert self.engine is not None
             self.engine.require(task.capability, task.name)
             metrics_of(task)
+
+    def _check_rules(self, names: Sequence[str]) -> None:
+        """Rules that end evaluations early: what is wrong with them shows before training; baselines in `start`."""
+        ruled = [rule.task for rule in self.config.sequential]
+        unknown = sorted(set(ruled) - set(names))
+        if unknown:
+            raise ConfigError("sequential rules for unknown tasks", got=unknown, allowed=", ".join(names))
+        twice = sorted({name for name in ruled if ruled.count(name) > 1})
+        if twice:
+            raise ConfigError("several sequential rules for one task", got=twice, allowed="one a task")
+        if ruled and self.run is None:
+            raise ConfigError("sequential rules without a run", hint="the scores of their baselines are in its store")
+        if ruled and self.config.distributed and self.config.limit_s is not None:
+            raise ConfigError(
+                "distributed, limit_s and sequential rules", hint="leave limit_s out: ranks would keep it at each look"
+            )
 
     def _across_ranks(self) -> AcrossRanks | None:
         """The engine of all ranks, if the config asks for it and there are several that talk to each other."""
@@ -145,8 +163,12 @@ class Evaluator:
                 what a loaded state says, else 0.
             epoch: Epochs completed.
             tokens: Training tokens seen.
+
+        Raises:
+            ConfigError: If a sequential rule does not fit its task, or its baseline is not there.
         """
         self._started = True
+        self._check_baselines()
         if not self._resumed:
             self.freq_ctl.start_at(Progress(step or 0, epoch, tokens))
         progress = self.freq_ctl.progress
@@ -168,6 +190,16 @@ class Evaluator:
         """Whether this run was begun by another process; only rank 0 knows."""
         known = self.run is not None and self.run.enabled and self.run.attempt > 1
         return known if self._agree is None else bool(self._agree([float(known)])[0])
+
+    def _check_baselines(self) -> None:
+        """Refuses rules whose metric does not fit, or whose baseline is not there or was asked something else."""
+        if not self.place.is_main:
+            return
+        for task in self.tasks:
+            rule = self.config.rule_of(task.name)
+            if rule is not None:
+                metrics = metrics_of(task, self._setting.registered)
+                looks_of(rule, task, metrics, task_fingerprint(task, metrics)[0], self.run)
 
     def should_evaluate(self, epoch: float, step: int, tokens: int = 0) -> bool:
         """Whether an evaluation is due; asking twice about one step answers the same and consumes one tick.
