@@ -42,6 +42,7 @@ def _register() -> None:
     from midflight.cli.plot import plot
     from midflight.cli.runs import runs
     from midflight.cli.scaling import scaling
+    from midflight.cli.savings import savings
     from midflight.cli.schema import schema
     from midflight.cli.show import show
     from midflight.cli.trend import trend
@@ -62,6 +63,7 @@ def _register() -> None:
         "groups": groups,
         "scaling": scaling,
         "import": import_logs,
+        "savings": savings,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

@@ -1,0 +1,162 @@
+"""What a run is judged by, over training: a metric on held-out data, or else a smoothed training series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from midflight.estimate.quantiles import t_quantile
+from midflight.records import EvalReport
+from midflight.store.base import Floats, Ints
+
+WINDOW = 10
+"""Values of a training series whose mean is a point of its curve."""
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A metric at one step.
+
+    Attributes:
+        step: The step.
+        value: Its value.
+        low: Lower end of its interval; None where it has none.
+        high: Upper end.
+    """
+
+    step: int
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """A metric over the steps of a run.
+
+    Attributes:
+        metric: ``task/metric``, or the name of a training series.
+        higher_is_better: Its direction.
+        held_out: Whether it was measured on held-out data; else it is a smoothed training series.
+        steps: Steps (N), increasing.
+        values: Values (N), all finite.
+        lows: Lower ends of the intervals (N); NaN where there is none.
+        highs: Upper ends (N).
+    """
+
+    metric: str
+    higher_is_better: bool
+    held_out: bool
+    steps: Ints
+    values: Floats
+    lows: Floats
+    highs: Floats
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def last(self, until: int | None = None) -> CurvePoint | None:
+        """The newest point, at or before a step; None if there is none."""
+        count = self._count(until)
+        return self._point(count - 1) if count else None
+
+    def best(self, until: int | None = None) -> CurvePoint | None:
+        """The best point, the first of equals, at or before a step; None if there is none."""
+        count = self._count(until)
+        if not count:
+            return None
+        values = self.values[:count]
+        return self._point(int(np.argmax(values) if self.higher_is_better else np.argmin(values)))
+
+    def _count(self, until: int | None) -> int:
+        return len(self.steps) if until is None else int(np.searchsorted(self.steps, until, side="right"))
+
+    def _point(self, index: int) -> CurvePoint:
+        low, high = float(self.lows[index]), float(self.highs[index])
+        known = math.isfinite(low) and math.isfinite(high)
+        return CurvePoint(
+            int(self.steps[index]), float(self.values[index]), low if known else None, high if known else None
+        )
+
+
+def measured(
+    metric: str,
+    higher_is_better: bool,
+    steps: Sequence[int] | Ints,
+    values: Sequence[float] | Floats,
+    lows: Sequence[float] | None = None,
+    highs: Sequence[float] | None = None,
+) -> LearningCurve:
+    """A curve on held-out data; values that are not finite are left out.
+
+    Args:
+        metric: Its name.
+        higher_is_better: Its direction.
+        steps: Steps, increasing.
+        values: One a step.
+        lows: Lower ends of the intervals, NaN where there is none; None = there are none.
+        highs: Upper ends.
+    """
+    value = np.asarray(values, np.float64)
+    known = np.isfinite(value)
+    ends = [np.full(len(value), np.nan) if end is None else np.asarray(end, np.float64) for end in (lows, highs)]
+    return LearningCurve(
+        metric, higher_is_better, True, np.asarray(steps, np.int64)[known], value[known], ends[0][known], ends[1][known]
+    )
+
+
+def evaluated(reports: Sequence[EvalReport], task: str, metric: str) -> LearningCurve | None:
+    """A metric of a task over the evaluations of a run; None if it has no direction or no value.
+
+    Evaluations are comparable with the run's last one of that task: those of other items, prompts, graders or seeds are
+    left out. Of two at one step the one that was begun last counts.
+    """
+    own = sorted((r for r in reports if r.task == task), key=lambda r: (r.progress.step, r.started_at))
+    having = [r for r in own if any((e.metric, e.slice) == (metric, "") for e in r.estimates)]
+    if not having:
+        return None
+    last = having[-1]
+    alike = {
+        r.progress.step: r.estimate(metric)
+        for r in having
+        if (r.task_fingerprint, r.seed) == (last.task_fingerprint, last.seed)
+    }
+    direction = last.estimate(metric).higher_is_better
+    known = {step: e for step, e in alike.items() if e.value is not None and math.isfinite(e.value)}
+    if direction is None or not known:
+        return None
+    ends = [[math.nan if e.ci_low is None else e.ci_low for e in known.values()]]
+    ends += [[math.nan if e.ci_high is None else e.ci_high for e in known.values()]]
+    values = [e.value for e in known.values() if e.value is not None]
+    return measured(f"{task}/{metric}", direction, list(known), values, *ends)
+
+
+def smoothed(metric: str, higher_is_better: bool, steps: Ints, values: Floats) -> LearningCurve:
+    """A training series as a curve: each point is the mean of the last ten finite values, with Student's interval.
+
+    No point looks ahead. Neighbouring values of a training series are not independent: its intervals are too narrow
+    rather than too wide, and tell nothing of other seeds. Ten values that are all alike have none.
+
+    Args:
+        metric: Name of the series.
+        higher_is_better: Its direction.
+        steps: Steps, increasing.
+        values: One a step.
+    """
+    known = np.isfinite(values)
+    steps, values = steps[known], values[known]
+    if len(values) < WINDOW:
+        nothing = values[:0]
+        return LearningCurve(metric, higher_is_better, False, steps[:0], nothing, nothing, nothing)
+    windows = np.lib.stride_tricks.sliding_window_view(values, WINDOW)
+    alike = windows.max(axis=1) == windows.min(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of values near the largest float
+        means, spread = np.where(alike, windows[:, 0], windows.mean(axis=1)), windows.std(axis=1, ddof=1)
+        half = np.where(alike, np.nan, t_quantile((1 + LEVEL) / 2, WINDOW - 1) * spread / math.sqrt(WINDOW))
+        kept = np.isfinite(means)
+        lows, highs = (means - half)[kept], (means + half)[kept]
+    return LearningCurve(metric, higher_is_better, False, steps[WINDOW - 1 :][kept], means[kept], lows, highs)
