@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class LearningCurve:
         values: Values (N), all finite.
         lows: Lower ends of the intervals (N); NaN where there is none.
         highs: Upper ends (N).
+        version: Fingerprint of the task; curves of others cannot be compared with it. Empty for logged series.
     """
 
     metric: str
@@ -55,6 +56,7 @@ class LearningCurve:
     values: Floats
     lows: Floats
     highs: Floats
+    version: str = ""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -132,7 +134,8 @@ def evaluated(reports: Sequence[EvalReport], task: str, metric: str) -> Learning
     ends = [[math.nan if e.ci_low is None else e.ci_low for e in known.values()]]
     ends += [[math.nan if e.ci_high is None else e.ci_high for e in known.values()]]
     values = [e.value for e in known.values() if e.value is not None]
-    return measured(f"{task}/{metric}", direction, list(known), values, *ends)
+    curve = measured(f"{task}/{metric}", direction, list(known), values, *ends)
+    return replace(curve, version=last.task_fingerprint)
 
 
 def smoothed(metric: str, higher_is_better: bool, steps: Ints, values: Floats) -> LearningCurve:

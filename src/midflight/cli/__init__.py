@@ -46,6 +46,7 @@ def _register() -> None:
     from midflight.cli.schema import schema
     from midflight.cli.show import show
     from midflight.cli.trend import trend
+    from midflight.cli.sweep import sweep
     from midflight.cli.watch import watch
 
     commands: dict[str, Any] = {
@@ -64,6 +65,7 @@ def _register() -> None:
         "scaling": scaling,
         "import": import_logs,
         "savings": savings,
+        "sweep": sweep,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,
