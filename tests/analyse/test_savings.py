@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from midflight.analyse.detectors.base import Facts
 from midflight.analyse.history import Clock, History, curve_of
 from midflight.analyse.learning_curve import WINDOW, measured, smoothed
 from midflight.analyse.savings import savings_of, total_of
@@ -21,8 +22,8 @@ def losses(n=400, seed=0):
     return [2 * math.exp(-step / 100) + 0.5 + noise[step - 1] for step in range(1, n + 1)]
 
 
-def history(columns, name="run", **known):
-    return History(name, columns, **{"curve": curve_of(columns), **known})
+def history(columns, planned=None, **known):
+    return History("run", columns, Facts(planned_steps=planned), **{"curve": curve_of(columns), **known})
 
 
 def clock(steps, a_step=60.0, began=0.0):
@@ -35,13 +36,13 @@ def broken(at=200):
 
 
 def test_a_run_without_findings_saves_nothing_and_costs_nothing():
-    row = savings_of(history({"loss": (STEPS, losses())}, planned_steps=400))
+    row = savings_of(history({"loss": (STEPS, losses())}, planned=400))
     assert (row.finding, row.stopped_at, row.saved, row.share, row.planned_share) == (None, None, 0.0, 0.0, 0.0)
     assert (row.cost, row.relative_cost, row.spent, row.unit) == (0.0, 0.0, 400, "steps")
 
 
 def test_a_run_whose_loss_is_nan_would_have_been_stopped_there():
-    row = savings_of(history({"loss": (STEPS, broken())}, clock=clock(STEPS), planned_steps=1000))
+    row = savings_of(history({"loss": (STEPS, broken())}, clock=clock(STEPS), planned=1000))
     assert (row.finding.kind, row.stopped_at) == ("nonfinite", row.finding.noticed)
     assert 200 <= row.stopped_at <= 203
     assert (row.unit, row.spent, row.saved) == ("seconds", 400 * 60.0, (400 - row.stopped_at) * 60.0)
@@ -141,7 +142,7 @@ def runs(draw):
     gaps = draw(st.lists(st.floats(0, 1e5), min_size=len(every), max_size=len(every)))
     timed = Clock(0.0, np.array(every), np.cumsum(gaps)) if every and draw(st.booleans()) else None
     planned = draw(st.one_of(st.none(), st.integers(1, 300)))
-    return history(columns, clock=timed, planned_steps=planned)
+    return history(columns, clock=timed, planned=planned)
 
 
 def upto(full, step):
@@ -150,7 +151,7 @@ def upto(full, step):
         name: ([s for s in steps if s <= step], [v for s, v in zip(steps, own, strict=True) if s <= step])
         for name, (steps, own) in full.columns.items()
     }
-    return history({name: own for name, own in cut.items() if own[0]}, planned_steps=full.planned_steps)
+    return history({name: own for name, own in cut.items() if own[0]}, planned=full.facts.planned_steps)
 
 
 @given(runs(), st.sampled_from(["stop", "warn"]))

@@ -373,7 +373,7 @@ def test_evaluations_are_preferred_with_their_intervals_and_versions(store):
     evaluated_run(store, "other", {100: 40, 200: 40}, {"lr": 3}, prompt="{{ a }} plus 1")
     found = sweep_of(store, store.runs("evals"))
     assert (found.metric, found.held_out, found.higher_is_better) == ("sums/exact_match", True, True)
-    assert found.left_out == {"other": "evaluated on another version of the task"}
+    assert found.left_out == {"other": "evaluated otherwise than the others: task, prompt, grader or engine differ"}
     assert [(trial.run, trial.point.value) for trial in found.trials] == [("a", 0.875), ("c", 0.3), ("b", 0.125)]
     report = store.reports(next(run.id for run in store.runs("evals") if run.name == "a"))[-1]
     assert found.trials[0].point.low == report.estimate("exact_match").ci_low

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from midflight.analyse.curves import Curve, curves_of
 from midflight.analyse.learning_curve import LearningCurve, evaluated, smoothed
 from midflight.catalog import unknown
 from midflight.errors import ConfigError
@@ -26,7 +27,7 @@ def common_curves(
 
     Args:
         store: Where they are.
-        runs: Runs by the name that they are shown under.
+        runs: Runs by the names that `run_names` gives them.
         metric: ``metric``, ``task/metric`` or the name of a training series; None = the first metric of the task that
             most runs evaluated, else a training series ``eval_loss``, ``reward`` or ``loss``.
         higher_is_better: Direction of a training series; None = what its name tells.
@@ -35,19 +36,15 @@ def common_curves(
         UnknownKeyError: If no run has the metric; says what there is.
         ConfigError: If several tasks have it, or its direction is not known.
     """
-    reports = {name: store.reports(run.id) for name, run in runs.items()}
-    task_and_metric = _of_tasks(reports, metric)
-    if task_and_metric is not None:
-        curves = {name: evaluated(found, *task_and_metric) for name, found in reports.items()}
-        if not any(curves.values()):
-            raise ConfigError(f"{'/'.join(task_and_metric)}: no run has a value with a direction")
-        return _of_one_version(curves)
-    keys = {name: set(store.keys(run.id)) for name, run in runs.items()}
-    every = sorted(set().union(*keys.values()))
-    key = metric if metric is not None else next((one for one in _SERIES if one in every), None)
-    if key is None or key not in every:
-        evaluations = {f"{r.task}/{e.metric}" for found in reports.values() for r in found for e in r.estimates}
-        raise unknown("metrics and series of these runs", metric or "--metric", sorted({*evaluations, *every}))
+    reports = [report for run in runs.values() for report in store.reports(run.id)]
+    pair = _of_tasks(reports, metric) if metric is not None else _commonest(curves_of(store, list(runs.values())))
+    if pair is not None:
+        return _of_one_kind(curves_of(store, list(runs.values()), *pair), list(runs))
+    keys = sorted({key for run in runs.values() for key in store.keys(run.id)})
+    key = metric if metric is not None else next((one for one in _SERIES if one in keys), None)
+    if key is None or key not in keys:
+        known = sorted({f"{r.task}/{e.metric}" for r in reports for e in r.estimates} | set(keys))
+        raise unknown("metrics and series of these runs", metric or "none given", known)
     direction = _direction(key) if higher_is_better is None else higher_is_better
     if direction is None:
         raise ConfigError(f"direction of {key!r}", got=None, allowed="--higher-is-better or --lower-is-better")
@@ -62,44 +59,46 @@ def common_curves(
     return found, lacking
 
 
-def _of_tasks(reports: Mapping[str, list[EvalReport]], metric: str | None) -> tuple[str, str] | None:
+def _of_tasks(reports: Sequence[EvalReport], metric: str) -> tuple[str, str] | None:
     """Task and metric that are meant; None if no evaluation has such a metric.
 
     Raises:
         ConfigError: If several tasks have it.
     """
-    if metric is None:
-        newest = [{report.task: report for report in found} for found in reports.values()]
-        having = Counter((r.task, r.judging[0].metric) for tasks in newest for r in tasks.values())
-        return min(having, key=lambda pair: (-having[pair], pair), default=None)
-    pairs = sorted(
-        {
-            (r.task, e.metric)
-            for found in reports.values()
-            for r in found
-            for e in r.estimates
-            if not e.slice and metric in (e.metric, f"{r.task}/{e.metric}")
-        }
-    )
+    every = {(r.task, e.metric) for r in reports for e in r.estimates}
+    pairs = sorted(pair for pair in every if metric in (pair[1], "/".join(pair)))
     if len(pairs) > 1:
         raise ConfigError("--metric", got=metric, allowed=" or ".join("/".join(pair) for pair in pairs))
     return pairs[0] if pairs else None
 
 
-def _of_one_version(
-    curves: Mapping[str, LearningCurve | None],
-) -> tuple[dict[str, LearningCurve], dict[str, str]]:
-    """Those that were evaluated on the version of the task that most runs have: others cannot be compared."""
-    versions = Counter(curve.version for curve in curves.values() if curve is not None)
-    commonest = min(versions, key=lambda version: (-versions[version], version))
+def _commonest(curves: Sequence[Curve]) -> tuple[str, str] | None:
+    """The first metric of the task that most runs evaluated."""
+    having = Counter({(one.run, one.task, one.metric) for one in curves if one.reports})
+    runs = Counter((task, metric) for _, task, metric in having)
+    return min(runs, key=lambda pair: (-runs[pair], pair), default=None)
+
+
+def _of_one_kind(curves: Sequence[Curve], runs: Sequence[str]) -> tuple[dict[str, LearningCurve], dict[str, str]]:
+    """The curves that were evaluated as most runs were: same items, prompt, grader and engine.
+
+    Raises:
+        ConfigError: If none has a value with a direction.
+    """
+    kinds = Counter(kind for _, kind in {(one.run, one.kind) for one in curves})
+    commonest = min(kinds, key=lambda kind: (-kinds[kind], kind))
     found, lacking = {}, {}
-    for name, curve in curves.items():
-        if curve is None:
-            lacking[name] = "not evaluated"
-        elif curve.version != commonest:
-            lacking[name] = "evaluated on another version of the task"
+    for run in runs:
+        own = [one for one in curves if one.run == run]
+        alike = sorted((one for one in own if one.kind == commonest), key=lambda one: (-len(one.reports), one.label))
+        curve = evaluated(alike[0]) if alike else None
+        if curve is not None:
+            found[run] = curve
         else:
-            found[name] = curve
+            other = "evaluated otherwise than the others: task, prompt, grader or engine differ"
+            lacking[run] = "not evaluated" if not own else "no value" if alike else other
+    if not found:
+        raise ConfigError(f"{curves[0].task}/{curves[0].metric}: no run has a value with a direction")
     return found, lacking
 
 

@@ -191,11 +191,16 @@ def diagnose_log(log: ImportedRun, kinds: Sequence[str] | None = None) -> Diagno
         log: The run, as it was imported.
         kinds: Detectors to use; None = all.
     """
-    columns = {
+    columns = columns_of_log(log)
+    return diagnose(log.name, columns, facts_of_log(log, columns), kinds)
+
+
+def columns_of_log(log: ImportedRun) -> Columns:
+    """The series of a log that have a canonical name."""
+    return {
         canonical: (log.series[original].steps.tolist(), log.series[original].values.tolist())
         for original, canonical in log.canonical.items()
     }
-    return diagnose(log.name, columns, facts_of_log(log, columns), kinds)
 
 
 def facts_of_log(log: ImportedRun, columns: Columns) -> Facts:
@@ -213,6 +218,12 @@ def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None)
         run: The run.
         kinds: Detectors to use; None = all.
     """
+    names, columns = columns_of_run(store, run)
+    return diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+
+
+def columns_of_run(store: Store, run: RunInfo) -> tuple[dict[str, str], Columns]:
+    """The original of each canonical name that a run of the store logs, and its series, evaluations included."""
     names = {canonical: original for original, canonical in canonical_names(store.keys(run.id)).items()}
     columns: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
     for canonical, original in names.items():
@@ -222,7 +233,7 @@ def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None)
         steps, values = columns.setdefault(name, ([], []))
         cast(list[int], steps).append(step)
         cast(list[float], values).append(value)
-    return diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+    return names, columns
 
 
 def held_out(reports: Iterable[EvalReport]) -> Iterator[tuple[str, int, float]]:

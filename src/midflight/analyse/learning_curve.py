@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from midflight.analyse.curves import Curve
 from midflight.estimate.quantiles import t_quantile
-from midflight.records import EvalReport
 from midflight.store.base import Floats, Ints
 
 WINDOW = 10
@@ -46,7 +46,6 @@ class LearningCurve:
         values: Values (N), all finite.
         lows: Lower ends of the intervals (N); NaN where there is none.
         highs: Upper ends (N).
-        version: Fingerprint of the task; curves of others cannot be compared with it. Empty for logged series.
     """
 
     metric: str
@@ -56,7 +55,6 @@ class LearningCurve:
     values: Floats
     lows: Floats
     highs: Floats
-    version: str = ""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -111,31 +109,15 @@ def measured(
     )
 
 
-def evaluated(reports: Sequence[EvalReport], task: str, metric: str) -> LearningCurve | None:
-    """A metric of a task over the evaluations of a run; None if it has no direction or no value.
-
-    Evaluations are comparable with the run's last one of that task: those of other items, prompts, graders or seeds are
-    left out. Of two at one step the one that was begun last counts.
-    """
-    own = sorted((r for r in reports if r.task == task), key=lambda r: (r.progress.step, r.started_at))
-    having = [r for r in own if any((e.metric, e.slice) == (metric, "") for e in r.estimates)]
-    if not having:
+def evaluated(curve: Curve) -> LearningCurve | None:
+    """A metric over the evaluations of a run; None if it has no direction, or no value."""
+    estimates = curve.estimates
+    if not estimates or estimates[-1].higher_is_better is None:
         return None
-    last = having[-1]
-    alike = {
-        r.progress.step: r.estimate(metric)
-        for r in having
-        if (r.task_fingerprint, r.seed) == (last.task_fingerprint, last.seed)
-    }
-    direction = last.estimate(metric).higher_is_better
-    known = {step: e for step, e in alike.items() if e.value is not None and math.isfinite(e.value)}
-    if direction is None or not known:
-        return None
-    ends = [[math.nan if e.ci_low is None else e.ci_low for e in known.values()]]
-    ends += [[math.nan if e.ci_high is None else e.ci_high for e in known.values()]]
-    values = [e.value for e in known.values() if e.value is not None]
-    curve = measured(f"{task}/{metric}", direction, list(known), values, *ends)
-    return replace(curve, version=last.task_fingerprint)
+    lows = [math.nan if e.ci_low is None else e.ci_low for e in estimates]
+    highs = [math.nan if e.ci_high is None else e.ci_high for e in estimates]
+    name = f"{curve.task}/{curve.metric}"
+    return measured(name, estimates[-1].higher_is_better, curve.steps, curve.values, lows, highs)
 
 
 def smoothed(metric: str, higher_is_better: bool, steps: Ints, values: Floats) -> LearningCurve:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from midflight.analyse.detectors.base import OPENING, Algorithm, Facts
+from midflight.analyse.detectors.base import OPENING, Algorithm
 from midflight.analyse.diagnose import Watch, guess_algorithm, records_of
 from midflight.analyse.history import History
 from midflight.analyse.learning_curve import CurvePoint
@@ -109,7 +109,9 @@ def savings_of(history: History, on: Severity = "stop") -> Savings:
     algorithm, finding, stopped_at = _first_stop(history, records, on)
     last_step = records[-1][0] if records else 0
     unit, spent, saved = _compute(history, records, stopped_at)
-    planned = history.planned_steps if history.planned_steps and history.planned_steps >= last_step else None
+    planned = history.facts.planned_steps
+    if planned is not None and planned < last_step:
+        planned = None
     planned_share = None if planned is None else 0.0 if stopped_at is None else (planned - stopped_at) / planned
     curve = history.curve
     best = curve.best() if curve is not None else None
@@ -158,8 +160,8 @@ def total_of(rows: Sequence[Savings]) -> TotalSavings:
 
 def _first_stop(history: History, records: Records, on: Severity) -> tuple[Algorithm, Finding | None, int | None]:
     """What is trained how, the finding that stops the run, and the step at which it does."""
-    algorithm, known_at = _opening(records)
-    watch = Watch(Facts(algorithm, history.planned_steps, history.length_limit, history.logged_as))
+    algorithm, known_at = _opening(history, records)
+    watch = Watch(replace(history.facts, algorithm=algorithm))
     for step, values in records if known_at is not None else ():
         for finding in watch.record(step, values):
             if SEVERITIES.index(finding.severity) >= SEVERITIES.index(on):
@@ -167,17 +169,18 @@ def _first_stop(history: History, records: Records, on: Severity) -> tuple[Algor
     return algorithm, None, None
 
 
-def _opening(records: Records) -> tuple[Algorithm, int | None]:
+def _opening(history: History, records: Records) -> tuple[Algorithm, int | None]:
     """What is trained how, and the step at which that shows: nobody stops a run before; None = it never does.
 
     It shows at the first record with a loss or a reward, and at the 16th at the latest.
     """
-    names: set[str] = set()
+    names: dict[str, str] = {}
     for step, values in records[:OPENING]:
-        names |= values.keys()
-        if names & {"loss", "reward"}:
-            return guess_algorithm(names, values.get("loss", math.nan)), step
-    return guess_algorithm(names), records[OPENING - 1][0] if len(records) >= OPENING else None
+        names |= {name: history.facts.names.get(name, name) for name in values}
+        if names.keys() & {"loss", "reward"}:
+            return guess_algorithm(names, values.get("loss", math.nan), history.formats), step
+    known_at = records[OPENING - 1][0] if len(records) >= OPENING else None
+    return guess_algorithm(names, formats=history.formats), known_at
 
 
 def _compute(history: History, records: Records, stopped_at: int | None) -> tuple[Unit, float, float]:
@@ -205,8 +208,8 @@ def _note(
     curve, notes = history.curve, []
     if not any(len(steps) for steps, _ in history.columns.values()):
         notes.append("nothing was logged that a detector reads")
-    if history.planned_steps and planned is None:
-        notes.append(f"ran beyond the {history.planned_steps} steps that were planned")
+    if history.facts.planned_steps != planned:
+        notes.append(f"ran beyond the {history.facts.planned_steps} steps that were planned")
     if history.status == "running":
         notes.append("still running: so far")
     if stopped_at is not None and best is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from midflight import environ
 from midflight.analyse.common_metric import common_curves
+from midflight.analyse.curves import run_names
 from midflight.analyse.effects import Effects, effects_of
 from midflight.analyse.halving import Rung, stop_first, successive_halving
 from midflight.analyse.learning_curve import CurvePoint, LearningCurve
@@ -153,10 +153,10 @@ def sweep_of(
 
 
 def _named(runs: Sequence[RunInfo]) -> dict[str, RunInfo]:
-    """Each run once, in an order of their own, by its name; with its number where two share it."""
+    """Each run once, in an order of their own, by its name."""
     chosen = sorted({run.id: run for run in runs}.values(), key=lambda run: (run.project, run.name, run.id))
-    names = Counter(run.name for run in chosen)
-    return {run.name if names[run.name] == 1 else f"{run.name} ({run.id})": run for run in chosen}
+    names = run_names(chosen)
+    return {names[run.id]: run for run in chosen}
 
 
 def _settings(run: RunInfo, names: Sequence[str]) -> dict[str, str]:

@@ -41,12 +41,12 @@ def _register() -> None:
     from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
     from midflight.cli.runs import runs
-    from midflight.cli.scaling import scaling
     from midflight.cli.savings import savings
+    from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
     from midflight.cli.show import show
-    from midflight.cli.trend import trend
     from midflight.cli.sweep import sweep
+    from midflight.cli.trend import trend
     from midflight.cli.watch import watch
 
     commands: dict[str, Any] = {
@@ -63,9 +63,9 @@ def _register() -> None:
         "trend": trend,
         "groups": groups,
         "scaling": scaling,
-        "import": import_logs,
         "savings": savings,
         "sweep": sweep,
+        "import": import_logs,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from midflight.estimate.quantiles import t_cdf, t_quantile
+from midflight.estimate.quantiles import t_cdf, t_interval
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -105,8 +105,8 @@ def least_squares(columns: Floats, outcome: Floats, level: float = 0.95) -> Leas
 def _coefficient(value: float, error: float | None, df: int, level: float, inflation: float) -> Coefficient:
     if not error:
         return Coefficient(value, error, inflation=inflation)
-    half = t_quantile((1 + level) / 2, df) * error
-    return Coefficient(value, error, value - half, value + half, 2 * t_cdf(-abs(value) / error, df), inflation)
+    p_value = 2 * t_cdf(-abs(value) / error, df)
+    return Coefficient(value, error, *t_interval(value, error, df, level), p_value, inflation)
 
 
 def _squares(deviations: Floats, values: Floats) -> float:

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Group
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from midflight.analyse.savings import Savings, TotalSavings
 from midflight.errors import shorten
 from midflight.records import Severity
 from midflight.show.lines import duration, number
-from midflight.show.plot import COLOURS, new_figure, plain, save
+from midflight.show.plot import COLOURS, checked_out, new_figure, plain, save
+from midflight.show.tables import cell, new_table
 
 _SPENT, _SAVED, _PLANNED = COLOURS[0], COLOURS[4], "#DDDDDD"
 
@@ -22,19 +21,8 @@ _SPENT, _SAVED, _PLANNED = COLOURS[0], COLOURS[4], "#DDDDDD"
 def savings_table(rows: Sequence[Savings], total: TotalSavings, on: Severity) -> Group:
     """A row a run, and what they come to together."""
     title = f"stopped in hindsight at the first finding of severity {on}{' or stop' if on == 'warn' else ''}"
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for heading in (
-        "run",
-        "ran to",
-        "stopped at",
-        "because of",
-        "saved",
-        "of plan",
-        "metric",
-        "best → by then",
-        "cost",
-    ):
-        table.add_column(heading, overflow="fold")
+    headings = ("run", "ran to", "stopped at", "for", "saved", "of plan", "metric", "best → by then", "cost")
+    table = new_table(title, *headings)
     for row in rows:
         table.add_row(*_cells(row))
     notes = [f"{shorten(row.run, 60)}: {shorten(row.note)}" for row in rows if row.note]
@@ -49,13 +37,13 @@ def _cells(row: Savings) -> list[str]:
     if row.stopped_at is not None:
         best += " → –" if row.best_before is None else f" → {number(row.best_before.value)}"
     return [
-        escape(shorten(row.run, 40)),
+        cell(row.run, 40),
         f"{row.last_step}{planned}",
         "–" if row.stopped_at is None else str(row.stopped_at),
-        "–" if row.finding is None else escape(row.finding.kind),
+        "–" if row.finding is None else cell(row.finding.kind),
         saved_text(row),
         "–" if row.planned_share is None else f"{row.planned_share:.0%}",
-        escape(shorten(row.metric, 40)) + "*" * bool(row.metric and not row.held_out) or "–",
+        cell(row.metric, 40) + "*" * bool(row.metric and not row.held_out) or "–",
         best,
         cost_text(row),
     ]
@@ -110,7 +98,8 @@ def draw_savings(rows: Sequence[Savings], total: TotalSavings, out: str | Path) 
         ConfigError: If the format is unknown, or the file cannot be written.
         MissingExtraError: If matplotlib is not installed.
     """
-    figure = new_figure(out, 8.6, 1.8 + 0.3 * len(rows))
+    out = checked_out(out)
+    figure = new_figure(8.6, 1.8 + 0.3 * len(rows))
     axes = figure.subplots()
     for at, row in enumerate(rows):
         ran = row.planned_steps if row.planned_steps is not None else row.last_step

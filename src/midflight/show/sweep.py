@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from midflight.analyse.effects import Effect
-from midflight.analyse.learning_curve import CurvePoint
 from midflight.analyse.sweep import Sweep
 from midflight.errors import shorten
 from midflight.show.compare import p_text
-from midflight.show.lines import number, signed_with_interval
-from midflight.show.plot import COLOURS, new_figure, plain, save
+from midflight.show.lines import interval, number, signed_with_interval
+from midflight.show.plot import COLOURS, checked_out, new_figure, plain, save
+from midflight.show.tables import cell, new_table
 
 RUNS_SHOWN = 20
 SETTINGS_SHOWN = 6
@@ -42,14 +42,20 @@ def sweep_tables(sweep: Sweep) -> Group:
 def _trials(sweep: Sweep) -> Table:
     names = list(dict.fromkeys(name for trial in sweep.trials for name in trial.settings))[:SETTINGS_SHOWN]
     way = "higher" if sweep.higher_is_better else "lower"
-    table = _table(f"{sweep.metric}, {sweep.pick} up to step {sweep.step} ({way} is better)")
     marks = ["reached"] if any(trial.short for trial in sweep.trials) else []
-    for heading in ("run", "state", *(shorten(name, 30) for name in names), "value", "at step", *marks):
-        table.add_column(escape(heading), overflow="fold")
+    title = f"{sweep.metric}, {sweep.pick} up to step {sweep.step} ({way} is better)"
+    table = new_table(title, "run", "state", *(cell(name, 30) for name in names), "value", "at step", *marks)
     for trial in sweep.trials[:RUNS_SHOWN]:
-        settings = [_cell(trial.settings.get(name, "–"), 24) for name in names]
+        settings = [cell(trial.settings.get(name, "–"), 24) for name in names]
         reached = [f"only {trial.last_step}" if trial.short else str(trial.last_step)] if marks else []
-        table.add_row(_cell(trial.run), trial.state, *settings, _point(trial.point), str(trial.point.step), *reached)
+        table.add_row(
+            cell(trial.run),
+            trial.state,
+            *settings,
+            escape(interval(trial.point.value, trial.point.low, trial.point.high)),
+            str(trial.point.step),
+            *reached,
+        )
     return table
 
 
@@ -65,15 +71,13 @@ def _trial_notes(sweep: Sweep) -> list[str]:
 
 
 def _effects(title: str, effects: Sequence[Effect]) -> Table:
-    table = _table(title)
-    for heading in ("parameter", "from → to", "effect", "p (Holm)", "finding"):
-        table.add_column(heading, overflow="fold")
+    table = new_table(title, "parameter", "from → to", "effect", "p (Holm)", "finding")
     for effect in effects:
         colour = _FINDINGS.get(effect.finding, "")
         finding = f"[{colour}]{effect.finding}[/{colour}]" if colour else effect.finding
         table.add_row(
-            _cell(effect.parameter),
-            _cell(f"{effect.start} → {effect.end}" + " (log)" * (effect.scale == "log")),
+            cell(effect.parameter),
+            cell(f"{effect.start} → {effect.end}" + " (log)" * (effect.scale == "log")),
             escape(signed_with_interval(effect.value, effect.ci_low, effect.ci_high)),
             "–" if effect.p_adjusted is None else p_text(effect.p_adjusted),
             "not estimable" if effect.value is None else finding,
@@ -112,15 +116,14 @@ def _left_out(sweep: Sweep) -> list[str]:
 
 
 def _rungs(sweep: Sweep) -> Table:
-    table = _table(f"successive halving: the best 1/{sweep.eta:g} are kept")
-    for heading in ("rung: step", "runs", "kept", "stop", "undecided"):
-        table.add_column(heading, overflow="fold")
+    title = f"successive halving: the best 1/{sweep.eta:g} are kept"
+    table = new_table(title, "rung: step", "runs", "kept", "stop", "undecided")
     for rung in sweep.rungs:
         table.add_row(
             str(rung.step),
             str(len(rung.standings)),
             *(
-                _cell(", ".join(one.run for one in rung.standings if one.verdict == verdict) or "–", 200)
+                cell(", ".join(one.run for one in rung.standings if one.verdict == verdict) or "–", 200)
                 for verdict in ("kept", "stop", "undecided")
             ),
         )
@@ -144,19 +147,20 @@ def draw_sweep(sweep: Sweep, out: str | Path) -> None:
         ConfigError: If the format is unknown, or the file cannot be written.
         MissingExtraError: If matplotlib is not installed.
     """
+    out = checked_out(out)
     told = [effect for effect in (*sweep.effects.effects, *sweep.effects.interactions) if effect.value is not None]
-    figure = new_figure(out, 12.4, max(4.2, 1.6 + 0.42 * len(told)))
+    figure = new_figure(12.4, max(4.2, 1.6 + 0.42 * len(told)))
     left, right = figure.subplots(1, 2)
-    _draw_effects(left, told, sweep)
+    _draw_effects(left, told)
     _draw_curves(right, sweep)
-    for axes in (left, right):
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.tick_params(labelsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
+    dress(
+        left, "green: better, orange: worse, grey: undecided", f"effect on {sweep.metric}, {sweep.effects.n} runs", ""
+    )
+    dress(right, sweep.metric, "step; dotted: rungs of successive halving", "")
     save(figure, out)
 
 
-def _draw_effects(axes: Any, effects: Sequence[Effect], sweep: Sweep) -> None:
+def _draw_effects(axes: Any, effects: Sequence[Effect]) -> None:
     axes.axvline(0, color="#555555", linewidth=0.8)
     for at, effect in enumerate(effects):
         colour = {"better": COLOURS[2], "worse": COLOURS[1]}.get(effect.finding, "#777777")
@@ -166,8 +170,6 @@ def _draw_effects(axes: Any, effects: Sequence[Effect], sweep: Sweep) -> None:
     labels = [f"{plain(e.parameter, 40)}\n{plain(f'{e.start} → {e.end}', 40)}" for e in effects]
     axes.set_yticks(range(len(effects)), labels)
     axes.invert_yaxis()
-    axes.set_xlabel(plain(f"effect on {sweep.metric}, {sweep.effects.n} runs", 80), fontsize=9)
-    axes.set_title("green: better, orange: worse, grey: undecided (Holm)", fontsize=9, loc="left")
 
 
 def _draw_curves(axes: Any, sweep: Sweep) -> None:
@@ -187,20 +189,4 @@ def _draw_curves(axes: Any, sweep: Sweep) -> None:
             axes.plot([point.step], [point.value], "x", color=COLOURS[1], markersize=7)
     for rung in sweep.rungs:
         axes.axvline(rung.step, color="#555555", linewidth=0.6, linestyle=":")
-    axes.set_xlabel("step; dotted: rungs", fontsize=9)
-    axes.set_title(plain(sweep.metric, 80), fontsize=9, loc="left")
     axes.legend(fontsize=8, frameon=False)
-
-
-def _point(point: CurvePoint) -> str:
-    if point.low is None or point.high is None:
-        return number(point.value)
-    return escape(f"{number(point.value)} [{number(point.low, 3)}, {number(point.high, 3)}]")
-
-
-def _table(title: str) -> Table:
-    return Table(title=Text(shorten(title)), title_justify="left", title_style="bold")
-
-
-def _cell(text: str, limit: int = 60) -> str:
-    return escape(shorten(text, limit))
