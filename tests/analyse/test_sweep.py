@@ -167,6 +167,14 @@ def test_interactions_where_the_runs_carry_them_and_else_why_not():
     assert short.not_estimable["a × b"] == "3 residual degrees of freedom, 4 are needed"
 
 
+def test_an_effect_that_bends_is_told():
+    """The best rate lies in the middle: a straight line would hide it."""
+    configs, losses = grid()
+    bent = [a + 0.1 * (math.log10(c["optim"]["lr"]) + 3.5) ** 2 for a, c in zip(losses, configs, strict=True)]
+    assert effects_of(configs, losses, higher_is_better=False).bends == []
+    assert effects_of(configs, bent, higher_is_better=False).bends == ["optim.lr"]
+
+
 def test_too_few_runs_give_no_errors():
     found = effects_of([{"a": 1}, {"a": 2}], [1.0, 2.0], higher_is_better=True)
     (row,) = found.effects

@@ -77,6 +77,8 @@ class Effects:
         interactions: The same for pairs of parameters of which the runs can tell.
         not_estimable: Pairs of which they cannot, and why.
         left_out: Parameters that vary and are not in the model, and why.
+        bends: Numeric parameters whose effect is no straight line (a squared term, p-values by Holm): the best setting
+            may lie between the smallest and the largest.
         n: Runs.
         df: Residual degrees of freedom.
         residual_sd: Standard deviation of what is not explained, seeds included; None without degrees of freedom.
@@ -87,6 +89,7 @@ class Effects:
     interactions: Sequence[Effect]
     not_estimable: Mapping[str, str]
     left_out: Mapping[str, str]
+    bends: Sequence[str]
     n: int
     df: int
     residual_sd: float | None
@@ -122,6 +125,7 @@ def effects_of(
         _judged(interactions, higher_is_better),
         not_estimable,
         left_out,
+        _bends(parameters, y, level),
         len(y),
         fit.df,
         fit.residual_sd,
@@ -200,6 +204,19 @@ def _interactions(parameters: Sequence[Parameter], y: Floats, level: float) -> t
             scale = a.scale if a.scale == b.scale else "levels"
             found += [_effect(name, scale, column, one, level) for column, one in zip(products, own, strict=True)]
     return found, why
+
+
+def _bends(parameters: Sequence[Parameter], y: Floats, level: float) -> list[str]:
+    mains = [column for one in parameters for column in one.columns]
+    p_values = {}
+    for one in parameters:
+        if one.scale == "levels" or len(set(one.settings)) < 3:
+            continue
+        fit = _fit([*mains, _product(one.columns[0], one.columns[0])], y, level)
+        if fit.df >= MIN_DF and (p := fit.coefficients[-1].p_value) is not None:
+            p_values[one.name] = p
+    adjusted = zip(p_values, holm(list(p_values.values())), strict=True)
+    return [name for name, p in adjusted if p <= 1 - level]
 
 
 def _product(one: Column, other: Column) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def _cells(row: Savings) -> list[str]:
         "–" if row.stopped_at is None else str(row.stopped_at),
         "–" if row.finding is None else cell(row.finding.kind),
         saved_text(row),
-        "–" if row.planned_share is None else f"{row.planned_share:.0%}",
+        "–" if row.planned_share is None else _share(row.planned_share),
         cell(row.metric, 40) + "*" * bool(row.metric and not row.held_out) or "–",
         best,
         cost_text(row),
@@ -54,7 +55,7 @@ def saved_text(row: Savings) -> str:
     if row.stopped_at is None:
         return "0"
     amount = duration(row.saved) if row.unit == "seconds" else f"{number(row.saved)} steps"
-    return f"{row.share:.0%} ({amount})"
+    return f"{_share(row.share)} ({amount})"
 
 
 def cost_text(row: Savings) -> str:
@@ -64,6 +65,10 @@ def cost_text(row: Savings) -> str:
     if row.relative_cost is None:
         return number(row.cost)
     return "0" if row.relative_cost == 0 else _percent(row.relative_cost)
+
+
+def _share(share: float) -> str:
+    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def _percent(share: float) -> str:
@@ -110,7 +115,7 @@ def draw_savings(rows: Sequence[Savings], total: TotalSavings, out: str | Path) 
         why = "no finding" if row.finding is None else f"{row.finding.kind}, cost {cost_text(row)}"
         axes.text(1.01, at, plain(why, 60), va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [plain(row.run, 32) for row in rows], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, 1)
     axes.set_xlabel("share of the planned steps, or of those that were run where no plan is known", fontsize=8)
     axes.tick_params(labelsize=8)
@@ -119,5 +124,6 @@ def draw_savings(rows: Sequence[Savings], total: TotalSavings, out: str | Path) 
     figure.legend(
         handles, ["run", "saved", "planned, not run"], loc="outside upper right", ncols=3, fontsize=8, frameon=False
     )
-    axes.set_title("\n".join(plain(line, 110) for line in _total_lines(total)), fontsize=9, loc="left")
+    title = textwrap.fill("; ".join(_total_lines(total)), 100)
+    figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     save(figure, out)

@@ -16,7 +16,7 @@ from midflight.analyse.sweep import Sweep
 from midflight.errors import shorten
 from midflight.show.compare import p_text
 from midflight.show.lines import interval, number, signed_with_interval
-from midflight.show.plot import COLOURS, checked_out, new_figure, plain, save
+from midflight.show.plot import COLOURS, checked_out, dress, new_figure, plain, save
 from midflight.show.tables import cell, new_table
 
 RUNS_SHOWN = 20
@@ -103,6 +103,10 @@ def _effect_notes(sweep: Sweep) -> list[str]:
         for e in found.effects
         if e.inflation is not None and e.inflation >= INFLATED
     ]
+    notes += [
+        f"{shorten(name, 60)}: its effect is no straight line: the best setting may lie in between"
+        for name in found.bends
+    ]
     pairs = list(found.not_estimable.items())
     if pairs:
         shown = "; ".join(f"{shorten(pair, 80)} ({why})" for pair, why in pairs[:PAIRS_SHOWN])
@@ -153,9 +157,8 @@ def draw_sweep(sweep: Sweep, out: str | Path) -> None:
     left, right = figure.subplots(1, 2)
     _draw_effects(left, told)
     _draw_curves(right, sweep)
-    dress(
-        left, "green: better, orange: worse, grey: undecided", f"effect on {sweep.metric}, {sweep.effects.n} runs", ""
-    )
+    effect = f"effect on {sweep.metric}, {sweep.effects.n} runs"
+    dress(left, "green: better, orange: worse, grey: undecided", effect, "")
     dress(right, sweep.metric, "step; dotted: rungs of successive halving", "")
     save(figure, out)
 
