@@ -13,6 +13,7 @@ import pytest
 
 from midflight.analyse.history import histories
 from midflight.analyse.savings import savings_of
+from midflight.cli import main
 from midflight.run import Run
 from midflight.store import open_store
 
@@ -137,11 +138,14 @@ def test_real_healthy_runs_are_stopped_for_nothing_but_what_engineers_argue_abou
         (("sweep", "--project", "none"), "none given"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(runs, arguments, said):
-    done = midflight(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_bad_input_is_one_line_and_exit_code_2(runs, arguments, said, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["midflight", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from midflight.analyse.curves import Curve, curves_of
-from midflight.analyse.learning_curve import LearningCurve, evaluated, smoothed
+from midflight.analyse.learning_curve import JUDGES, LearningCurve, evaluated, logged
+from midflight.analyse.names import canonical_name, canonical_names
 from midflight.catalog import unknown
 from midflight.errors import ConfigError
 from midflight.records import EvalReport
@@ -16,8 +17,6 @@ from midflight.store import RunInfo, Store
 _DOWN = frozenset(("loss", "nll", "ppl", "perplexity", "kl", "error"))
 _UP = frozenset(("reward", "rewards", "accuracy", "acc", "score", "margin", "margins", "return"))
 """Words in names of training series that tell their direction."""
-_SERIES = ("eval_loss", "reward", "loss")
-"""Series that runs are judged by where nothing was evaluated."""
 
 
 def common_curves(
@@ -29,7 +28,7 @@ def common_curves(
         store: Where they are.
         runs: Runs by the names that `run_names` gives them.
         metric: ``metric``, ``task/metric`` or the name of a training series; None = the first metric of the task that
-            most runs evaluated, else a training series ``eval_loss``, ``reward`` or ``loss``.
+            most runs evaluated, else the first series of `JUDGES`.
         higher_is_better: Direction of a training series; None = what its name tells.
 
     Raises:
@@ -41,7 +40,8 @@ def common_curves(
     if pair is not None:
         return _of_one_kind(curves_of(store, list(runs.values()), *pair), list(runs))
     keys = sorted({key for run in runs.values() for key in store.keys(run.id)})
-    key = metric if metric is not None else next((one for one in _SERIES if one in keys), None)
+    canonical = {canonical: key for key, canonical in canonical_names(keys).items()}
+    key = metric if metric is not None else next((canonical[name] for name in JUDGES if name in canonical), None)
     if key is None or key not in keys:
         known = sorted({f"{r.task}/{e.metric}" for r in reports for e in r.estimates} | set(keys))
         raise unknown("metrics and series of these runs", metric or "none given", known)
@@ -51,11 +51,11 @@ def common_curves(
     found, lacking = {}, {}
     for name, run in runs.items():
         points = store.read_points(run.id, key)
-        curve = smoothed(key, direction, points.steps, points.values)
+        curve = logged(key, direction, points.steps, points.values)
         if len(curve):
             found[name] = curve
         else:
-            lacking[name] = f"fewer than ten values of {key}"
+            lacking[name] = f"too few values of {key}: {len(points.steps)}"
     return found, lacking
 
 
@@ -103,11 +103,14 @@ def _of_one_kind(curves: Sequence[Curve], runs: Sequence[str]) -> tuple[dict[str
 
 
 def _direction(key: str) -> bool | None:
-    """The direction that a name tells; None if it tells none, or two.
+    """The direction that the name of a series tells; None if it tells none, or two.
 
-    >>> [_direction(key) for key in ("eval_loss", "rewards/format", "lr", "reward_kl", "train/perplexity")]
+    >>> [_direction(key) for key in ("val/loss", "rewards/format", "lr", "reward_kl", "train/perplexity")]
     [False, True, None, None, False]
     """
+    name = canonical_name(key) or key
+    if name in JUDGES:
+        return JUDGES[name]
     words = set(re.split(r"[^a-z]+", key.lower()))
     up, down = bool(words & _UP), bool(words & _DOWN)
     return up if up != down else None

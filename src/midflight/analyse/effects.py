@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -119,7 +119,8 @@ def effects_of(
         partners = sorted({columns[index][0].name for index in found.confounded_with})
         row = _effect(one.name, one.scale, column, found, level)
         rows.append(replace(row, confounded_with=partners, nearest=_nearest(one, column, columns)))
-    interactions, not_estimable = _interactions(parameters, y, level)
+    confounded = {row.parameter for row in rows if row.value is None}
+    interactions, not_estimable = _interactions(parameters, confounded, y, level)
     return Effects(
         _judged(rows, higher_is_better),
         _judged(interactions, higher_is_better),
@@ -181,12 +182,17 @@ def _judged(rows: Sequence[Effect], higher_is_better: bool) -> list[Effect]:
     return judged
 
 
-def _interactions(parameters: Sequence[Parameter], y: Floats, level: float) -> tuple[list[Effect], dict[str, str]]:
+def _interactions(
+    parameters: Sequence[Parameter], confounded: Set[str], y: Floats, level: float
+) -> tuple[list[Effect], dict[str, str]]:
     """Each pair of parameters, on its own, beside all main effects; and why not."""
     mains = [column for one in parameters for column in one.columns]
     found, why = [], {}
     for a, b in combinations(parameters, 2):
         name = f"{a.name} × {b.name}"
+        if confounded & {a.name, b.name}:
+            why[name] = f"{' and '.join(sorted(confounded & {a.name, b.name}))} cannot be told apart from others"
+            continue
         cells = Counter(zip(a.settings, b.settings, strict=True))
         wanted = len(set(a.settings)) * len(set(b.settings))
         replicated = sum(count >= REPLICATES for count in cells.values())

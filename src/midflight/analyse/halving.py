@@ -15,6 +15,7 @@ from midflight.analyse.learning_curve import CurvePoint, LearningCurve
 from midflight.errors import ConfigError
 
 Verdict: TypeAlias = Literal["kept", "stop", "undecided"]
+VERDICTS: tuple[Verdict, ...] = ("kept", "stop", "undecided")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,62 +46,70 @@ class Rung:
     standings: Sequence[Standing]
 
 
-def rung_steps(first: int, last: int, eta: float) -> list[int]:
-    """Steps ``first · eta^k`` up to the last one.
-
-    >>> rung_steps(100, 1000, 3)
-    [100, 300, 900]
-    """
-    steps, at = [], float(first)
-    while math.floor(at + 1e-9) <= last:
-        steps.append(math.floor(at + 1e-9))
-        at *= eta
-    return list(dict.fromkeys(steps))
-
-
-def successive_halving(curves: Mapping[str, LearningCurve], eta: float = 3.0) -> list[Rung]:
-    """Who would be stopped at each rung.
-
-    The first rung is the first step, above 0, by which every run has been measured.
+def rung_steps(curves: Mapping[str, LearningCurve], eta: float, first: int | None = None) -> list[int]:
+    """The steps of the rungs: ``first · eta^k``, up to the last step that was measured.
 
     Args:
         curves: One metric over the steps of each run.
-        eta: At each rung the best 1/eta are kept, one at least.
+        eta: Factor from rung to rung.
+        first: The first rung; None = the first step, above 0, by which every run has been measured.
 
     Raises:
-        ConfigError: If eta is no number from 1.5 to 100.
+        ConfigError: If eta is no number from 1.5 to 100, or the first rung no step above 0.
     """
     if not 1.5 <= eta <= 100:
         raise ConfigError("--eta", got=eta, allowed="a number from 1.5 to 100")
-    trained = {run: curve.steps[curve.steps > 0] for run, curve in curves.items()}
-    firsts = [int(steps[0]) for steps in trained.values() if len(steps)]
-    if not firsts:
+    if first is not None and first < 1:
+        raise ConfigError("--first-rung", got=first, allowed="a step from 1")
+    trained = [curve.steps[curve.steps > 0].tolist() for curve in curves.values() if (curve.steps > 0).any()]
+    if not trained:
         return []
-    last = max(int(steps[-1]) for steps in trained.values() if len(steps))
-    stopped: set[str] = set()
+    at = float(first or max(steps[0] for steps in trained))
     rungs = []
-    for step in rung_steps(max(firsts), last, eta):
-        reached = {
-            run: point
-            for run, curve in curves.items()
-            if run not in stopped and len(curve) and curve.steps[-1] >= step and (point := curve.last(step)) is not None
-        }
-        higher_is_better = next(iter(curves.values())).higher_is_better
-        standings = _weigh(reached, higher_is_better, eta)
+    while (step := math.floor(at + 1e-9)) <= max(steps[-1] for steps in trained):
+        rungs.append(step)
+        at *= eta
+    return list(dict.fromkeys(rungs))
+
+
+def successive_halving(curves: Mapping[str, LearningCurve], rungs: Sequence[int], eta: float) -> list[Rung]:
+    """Who would have been stopped at each rung, had it been the rule; those are not weighed again.
+
+    Args:
+        curves: One metric over the steps of each run.
+        rungs: Steps of the rungs, increasing.
+        eta: At each rung the best 1/eta are kept, one at least.
+    """
+    stopped: set[str] = set()
+    found = []
+    for step in rungs:
+        standings = _weigh({run: curve for run, curve in curves.items() if run not in stopped}, step, eta)
         stopped |= {one.run for one in standings if one.verdict == "stop"}
-        rungs.append(Rung(step, standings))
-    return rungs
+        found.append(Rung(step, standings))
+    return found
 
 
-def stop_first(rungs: Sequence[Rung], running: Sequence[str]) -> list[str]:
-    """The running runs that are to be stopped: those of the earliest rung first, the worst of a rung first."""
-    return [
-        one.run for rung in rungs for one in reversed(rung.standings) if one.verdict == "stop" and one.run in running
-    ]
+def stop_first(
+    curves: Mapping[str, LearningCurve], running: Sequence[str], rungs: Sequence[int], eta: float
+) -> list[str]:
+    """The running runs that are to be stopped now, those of the latest rung first, the worst of a rung first.
+
+    Each is weighed at the last rung that it has reached, against all that have come so far: a run that began slowly and
+    has caught up is not stopped for how it began.
+    """
+    found = []
+    for step, following in zip(reversed(rungs), [math.inf, *reversed(rungs)], strict=False):
+        here = {run for run in running if run in curves and step <= curves[run].steps[-1] < following}
+        standings = _weigh(curves, step, eta)
+        found += [one.run for one in reversed(standings) if one.verdict == "stop" and one.run in here]
+    return found
 
 
-def _weigh(points: Mapping[str, CurvePoint], higher_is_better: bool, eta: float) -> list[Standing]:
-    sign = 1.0 if higher_is_better else -1.0
+def _weigh(curves: Mapping[str, LearningCurve], step: int, eta: float) -> list[Standing]:
+    """How those that have come to a step stand there, best first."""
+    reached = {run: curve for run, curve in curves.items() if len(curve) and curve.steps[-1] >= step}
+    points = {run: point for run, curve in reached.items() if (point := curve.last(step)) is not None}
+    sign = 1.0 if all(curve.higher_is_better for curve in curves.values()) else -1.0
     order = sorted(points, key=lambda run: (-sign * points[run].value, run))
     kept = order[: max(1, math.ceil(len(order) / eta - 1e-9))]
     floor = min((_worst(points[run], sign) for run in kept), default=-math.inf)

@@ -14,13 +14,9 @@ from midflight.analyse.detectors.base import Facts
 from midflight.analyse.diagnose import Columns, columns_of_log, columns_of_run, facts_of_config, facts_of_log
 from midflight.analyse.evidence import find_run
 from midflight.analyse.importers import ImportedRun, read_any
-from midflight.analyse.learning_curve import LearningCurve, evaluated, measured, smoothed
+from midflight.analyse.learning_curve import JUDGES, LearningCurve, evaluated, logged
 from midflight.store import RunInfo, Store, open_store
 from midflight.store.base import Floats, Ints
-
-_LOSSES = ("eval_loss", "eval_bits_per_byte", "eval_perplexity")
-_SCORES = ("eval_reward", "eval_accuracy")
-"""Held-out series that a run is judged by, the best one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +117,10 @@ def curve_of(columns: Columns) -> LearningCurve | None:
     Args:
         columns: Steps and values, by canonical name.
     """
-    for names, higher_is_better in ((_LOSSES, False), (_SCORES, True)):
-        found = _most_measured([measured(name, higher_is_better, *columns[name]) for name in names if name in columns])
-        if found is not None:
-            return found
-    for name, higher_is_better in (("reward", True), ("loss", False)):
+    for name, higher_is_better in JUDGES.items():
         if name in columns:
             steps, values = columns[name]
-            curve = smoothed(name, higher_is_better, np.asarray(steps, np.int64), np.asarray(values, np.float64))
+            curve = logged(name, higher_is_better, np.asarray(steps, np.int64), np.asarray(values, np.float64))
             if len(curve):
                 return curve
     return None

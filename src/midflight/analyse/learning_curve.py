@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from midflight.analyse.curves import Curve
+from midflight.analyse.names import is_evaluation
 from midflight.estimate.quantiles import t_quantile
 from midflight.store.base import Floats, Ints
 
 WINDOW = 10
 """Values of a training series whose mean is a point of its curve."""
 LEVEL = 0.95
+
+JUDGES: Mapping[str, bool] = {
+    "eval_loss": False,
+    "eval_bits_per_byte": False,
+    "eval_perplexity": False,
+    "eval_reward": True,
+    "eval_accuracy": True,
+    "reward": True,
+    "loss": False,
+}
+"""Series that a run is judged by where no task was evaluated, by canonical name, and whether higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +157,15 @@ def smoothed(metric: str, higher_is_better: bool, steps: Ints, values: Floats) -
         kept = np.isfinite(means)
         lows, highs = (means - half)[kept], (means + half)[kept]
     return LearningCurve(metric, higher_is_better, False, steps[WINDOW - 1 :][kept], means[kept], lows, highs)
+
+
+def logged(metric: str, higher_is_better: bool, steps: Ints, values: Floats) -> LearningCurve:
+    """A logged series as a curve: as it is if its name says that it was measured on held-out data, else smoothed.
+
+    Args:
+        metric: Name of the series.
+        higher_is_better: Its direction.
+        steps: Steps, increasing.
+        values: One a step.
+    """
+    return (measured if is_evaluation(metric) else smoothed)(metric, higher_is_better, steps, values)

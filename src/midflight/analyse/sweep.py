@@ -10,7 +10,7 @@ from midflight import environ
 from midflight.analyse.common_metric import common_curves
 from midflight.analyse.curves import run_names
 from midflight.analyse.effects import Effects, effects_of
-from midflight.analyse.halving import Rung, stop_first, successive_halving
+from midflight.analyse.halving import Rung, rung_steps, stop_first, successive_halving
 from midflight.analyse.learning_curve import CurvePoint, LearningCurve
 from midflight.analyse.parameters import flat, is_seed, setting
 from midflight.errors import ConfigError
@@ -57,7 +57,7 @@ class Sweep:
         eta: Factor of successive halving.
         rungs: Who would be stopped at which step.
         running: Runs that are still running.
-        stop_first: Those of them that are to be stopped, in this order.
+        stop_first: Those of them that are to be stopped now, in this order.
         curves: The metric over the steps of each run.
     """
 
@@ -87,6 +87,7 @@ def sweep_of(
     whole_only: bool = False,
     level: float = 0.95,
     eta: float = 3.0,
+    first_rung: int | None = None,
 ) -> Sweep:
     """What explains the outcomes of runs, and which of them to stop; the order of the runs changes nothing.
 
@@ -98,7 +99,8 @@ def sweep_of(
         higher_is_better: Direction, for a training series whose name does not tell it.
         whole_only: Leave out runs that have not come as far as the longest: the others are compared at their end.
         level: Confidence level.
-        eta: Factor of successive halving.
+        eta: At each rung of successive halving the best 1/eta are kept.
+        first_rung: Step of the first rung; None = the first step by which every run has been measured.
 
     Raises:
         ConfigError: If fewer than two runs have a value, or the direction is not known.
@@ -131,7 +133,7 @@ def sweep_of(
         for run, point in outcomes.items()
         if (last := int(curves[run].steps[-1])) >= step
     ]
-    rungs = successive_halving(curves, eta)
+    rungs = rung_steps(curves, eta, first_rung)
     running = [run for run, state in states.items() if state == "running"]
     sign = -1.0 if judge.higher_is_better else 1.0
     return Sweep(
@@ -145,9 +147,9 @@ def sweep_of(
         left_out=left_out,
         effects=effects,
         eta=eta,
-        rungs=rungs,
+        rungs=successive_halving(curves, rungs, eta),
         running=running,
-        stop_first=stop_first(rungs, running),
+        stop_first=stop_first(curves, running, rungs, eta),
         curves=curves,
     )
 

@@ -28,6 +28,9 @@ def sweep(
         bool, typer.Option("--whole-only", help="Leave out runs that have not come as far as the longest.")
     ] = False,
     eta: Annotated[float, typer.Option("--eta", help="Successive halving keeps the best 1/eta at each rung.")] = 3.0,
+    first_rung: Annotated[
+        int | None, typer.Option("--first-rung", help="Step of the first rung. Default: when all have been measured.")
+    ] = None,
     level: Annotated[float, typer.Option("--level", help="Confidence level.")] = 0.95,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Draw it: .png, .svg or .pdf.")] = None,
     store: StoreOption = None,
@@ -58,6 +61,7 @@ def sweep(
         whole_only=whole_only,
         level=level,
         eta=eta,
+        first_rung=first_rung,
     )
     if out is not None:
         draw_sweep(found, out)

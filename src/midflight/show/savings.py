@@ -107,11 +107,10 @@ def draw_savings(rows: Sequence[Savings], total: TotalSavings, out: str | Path) 
     figure = new_figure(8.6, 1.8 + 0.3 * len(rows))
     axes = figure.subplots()
     for at, row in enumerate(rows):
-        ran = row.planned_steps if row.planned_steps is not None else row.last_step
-        length = row.last_step / ran if ran else 0.0
+        length = row.last_step / row.planned_steps if row.planned_steps else float(row.spent > 0)
         axes.barh(at, length * (1 - row.share), color=_SPENT)
         axes.barh(at, length * row.share, left=length * (1 - row.share), color=_SAVED)
-        axes.barh(at, 1 - length, left=length, color=_PLANNED)
+        axes.barh(at, 1 - length if row.planned_steps else 0.0, left=length, color=_PLANNED)
         why = "no finding" if row.finding is None else f"{row.finding.kind}, cost {cost_text(row)}"
         axes.text(1.01, at, plain(why, 60), va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [plain(row.run, 32) for row in rows], fontsize=8)
@@ -121,9 +120,8 @@ def draw_savings(rows: Sequence[Savings], total: TotalSavings, out: str | Path) 
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     handles = [axes.barh(0, 0, color=colour) for colour in (_SPENT, _SAVED, _PLANNED)]
-    figure.legend(
-        handles, ["run", "saved", "planned, not run"], loc="outside upper right", ncols=3, fontsize=8, frameon=False
-    )
+    labels = ["run", "would have been saved", "planned, not run"]
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     title = textwrap.fill("; ".join(_total_lines(total)), 100)
     figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     save(figure, out)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from midflight.analyse.effects import Effect
+from midflight.analyse.halving import VERDICTS
 from midflight.analyse.sweep import Sweep
 from midflight.errors import shorten
 from midflight.show.compare import p_text
@@ -36,7 +37,7 @@ def sweep_tables(sweep: Sweep) -> Group:
         parts += [Text("no hyper-parameter in the runs' configurations varies"), *map(Text, _left_out(sweep)), Text("")]
     if sweep.effects.interactions:
         parts += [_effects("interactions", sweep.effects.interactions), Text("")]
-    return Group(*parts, _rungs(sweep), Text(_advice(sweep)))
+    return Group(*parts, _rungs(sweep), *map(Text, _advice(sweep)))
 
 
 def _trials(sweep: Sweep) -> Table:
@@ -120,28 +121,25 @@ def _left_out(sweep: Sweep) -> list[str]:
 
 
 def _rungs(sweep: Sweep) -> Table:
-    title = f"successive halving: the best 1/{sweep.eta:g} are kept"
-    table = new_table(title, "rung: step", "runs", "kept", "stop", "undecided")
+    title = f"successive halving in hindsight: the best 1/{sweep.eta:g} are kept"
+    table = new_table(title, "rung: step", "runs", "kept", "would be stopped", "undecided")
     for rung in sweep.rungs:
-        table.add_row(
-            str(rung.step),
-            str(len(rung.standings)),
-            *(
-                cell(", ".join(one.run for one in rung.standings if one.verdict == verdict) or "–", 200)
-                for verdict in ("kept", "stop", "undecided")
-            ),
-        )
+        names = [[one.run for one in rung.standings if one.verdict == verdict] for verdict in VERDICTS]
+        cells = [cell(f"{len(runs)}: {', '.join(runs)}" if runs else "–", 120) for runs in names]
+        table.add_row(str(rung.step), str(len(rung.standings)), *cells)
     return table
 
 
-def _advice(sweep: Sweep) -> str:
-    """Which running run to stop first."""
+def _advice(sweep: Sweep) -> list[str]:
+    """What the rule would have done to the best run, and which running run to stop first."""
+    best = sweep.trials[0].run
+    fell = next((r.step for r in sweep.rungs for one in r.standings if (one.run, one.verdict) == (best, "stop")), None)
+    lines = [] if fell is None else [f"at step {fell} it would have stopped {shorten(best, 60)}, now the best run"]
     if not sweep.running:
-        return "none of the runs is running"
+        return [*lines, "none of the runs is running"]
     if sweep.stop_first:
-        return f"stop first: {', '.join(shorten(run, 60) for run in sweep.stop_first)}"
-    count = len(sweep.running)
-    return f"{count} running: none is proved worse than all that would be kept; nothing to stop yet"
+        return [*lines, f"stop first: {', '.join(shorten(run, 60) for run in sweep.stop_first)}"]
+    return [*lines, f"{len(sweep.running)} running: none is proved worse than all that are kept; nothing to stop yet"]
 
 
 def draw_sweep(sweep: Sweep, out: str | Path) -> None:
