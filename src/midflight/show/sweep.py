@@ -135,6 +135,10 @@ def _advice(sweep: Sweep) -> list[str]:
     best = sweep.trials[0].run
     fell = next((r.step for r in sweep.rungs for one in r.standings if (one.run, one.verdict) == (best, "stop")), None)
     lines = [] if fell is None else [f"at step {fell} it would have stopped {shorten(best, 60)}, now the best run"]
+    if sweep.rungs and all(one.point.low is None for rung in sweep.rungs for one in rung.standings):
+        lines.append(
+            f"{shorten(sweep.metric, 60)} has no intervals, so that nothing is proved; evaluations of tasks have"
+        )
     if not sweep.running:
         return [*lines, "none of the runs is running"]
     if sweep.stop_first:
