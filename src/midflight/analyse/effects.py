@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -75,7 +75,7 @@ class Effects:
     Attributes:
         effects: One a parameter, or one a level beside the commonest.
         interactions: The same for pairs of parameters of which the runs can tell.
-        not_estimable: Pairs of which they cannot, and why.
+        not_estimable: Pairs of which they cannot, and why; a parameter that cannot be told itself is in no pair.
         left_out: Parameters that vary and are not in the model, and why.
         bends: Numeric parameters whose effect is no straight line (a squared term, p-values by Holm): the best setting
             may lie between the smallest and the largest.
@@ -114,19 +114,26 @@ def effects_of(
     y = np.array([outcomes[index] for index in order], np.float64)
     columns = [(one, column) for one in parameters for column in one.columns]
     fit = _fit([column for _, column in columns], y, level)
-    rows = []
-    for (one, column), found in zip(columns, fit.coefficients, strict=True):
-        partners = sorted({columns[index][0].name for index in found.confounded_with})
-        row = _effect(one.name, one.scale, column, found, level)
-        rows.append(replace(row, confounded_with=partners, nearest=_nearest(one, column, columns)))
+    names = [one.name for one, _ in columns]
+    nearest = _nearest(columns)
+    rows = [
+        replace(
+            _effect(one.name, one.scale, column, found, level),
+            confounded_with=sorted({names[index] for index in found.confounded_with}),
+            nearest=nearest[index],
+        )
+        for index, ((one, column), found) in enumerate(zip(columns, fit.coefficients, strict=True))
+    ]
     confounded = {row.parameter for row in rows if row.value is None}
-    interactions, not_estimable = _interactions(parameters, confounded, y, level)
+    told = [one for one in parameters if one.name not in confounded]
+    mains = [column for _, column in columns]
+    interactions, not_estimable = _interactions(told, mains, y, level)
     return Effects(
         _judged(rows, higher_is_better),
         _judged(interactions, higher_is_better),
         not_estimable,
         left_out,
-        _bends(parameters, y, level),
+        _bends(told, mains, y, level),
         len(y),
         fit.df,
         fit.residual_sd,
@@ -160,12 +167,17 @@ def _effect(name: str, scale: Scale, column: Column, found: Coefficient, level: 
     )
 
 
-def _nearest(own: Parameter, column: Column, columns: Sequence[tuple[Parameter, Column]]) -> str:
-    """The parameter with the column that is correlated most with this one."""
-    near = {
-        one.name: abs(float(np.corrcoef(column.values, other.values)[0, 1])) for one, other in columns if one is not own
-    }
-    return max(sorted(near), key=lambda name: near[name], default="")
+def _nearest(columns: Sequence[tuple[Parameter, Column]]) -> list[str]:
+    """For each column the other parameter with the column that is correlated most with it; empty if there is none."""
+    if not columns:
+        return []
+    near = np.abs(np.atleast_2d(np.corrcoef(np.stack([column.values for _, column in columns]))))
+    names = np.array([one.name for one, _ in columns])
+    found = []
+    for index, name in enumerate(names):
+        others = np.flatnonzero(names != name)
+        found.append(str(names[others[np.argmax(near[index, others])]]) if len(others) else "")
+    return found
 
 
 def _judged(rows: Sequence[Effect], higher_is_better: bool) -> list[Effect]:
@@ -183,16 +195,12 @@ def _judged(rows: Sequence[Effect], higher_is_better: bool) -> list[Effect]:
 
 
 def _interactions(
-    parameters: Sequence[Parameter], confounded: Set[str], y: Floats, level: float
+    parameters: Sequence[Parameter], mains: Sequence[Column], y: Floats, level: float
 ) -> tuple[list[Effect], dict[str, str]]:
     """Each pair of parameters, on its own, beside all main effects; and why not."""
-    mains = [column for one in parameters for column in one.columns]
     found, why = [], {}
     for a, b in combinations(parameters, 2):
         name = f"{a.name} × {b.name}"
-        if confounded & {a.name, b.name}:
-            why[name] = f"{' and '.join(sorted(confounded & {a.name, b.name}))} cannot be told apart from others"
-            continue
         cells = Counter(zip(a.settings, b.settings, strict=True))
         wanted = len(set(a.settings)) * len(set(b.settings))
         replicated = sum(count >= REPLICATES for count in cells.values())
@@ -212,8 +220,8 @@ def _interactions(
     return found, why
 
 
-def _bends(parameters: Sequence[Parameter], y: Floats, level: float) -> list[str]:
-    mains = [column for one in parameters for column in one.columns]
+def _bends(parameters: Sequence[Parameter], mains: Sequence[Column], y: Floats, level: float) -> list[str]:
+    """Numeric parameters of which a squared term, on its own beside all main effects, is no noise."""
     p_values = {}
     for one in parameters:
         if one.scale == "levels" or len(set(one.settings)) < 3:

@@ -75,7 +75,7 @@ def histories(wanted: Sequence[str], store: str | None = None) -> list[History]:
     """
     opened = None
     found: list[History] = []
-    for one in wanted:
+    for one in dict.fromkeys(wanted):
         if Path(one).exists():
             found += map(history_of_log, read_any(one))
         else:

@@ -93,12 +93,8 @@ def _effect_notes(sweep: Sweep) -> list[str]:
         model += ": no errors can be told; more runs, or seeds as replicates, would"
     if found.residual_sd is not None and found.explained is not None:
         model += f"; explains {found.explained:.0%}, residual sd {number(found.residual_sd)}"
-    confounded = {
-        effect.parameter: ", ".join(shorten(one, 60) for one in effect.confounded_with) or "nothing that varies"
-        for effect in found.effects
-        if effect.value is None
-    }
-    notes = [model, *(f"{shorten(name, 60)}: changes together with {them}" for name, them in confounded.items())]
+    groups = dict.fromkeys(tuple(sorted({e.parameter, *e.confounded_with})) for e in found.effects if e.value is None)
+    notes = [model, *(f"cannot be told apart: {shorten(', '.join(group), 150)}" for group in groups)]
     notes += [
         f"{shorten(e.parameter, 60)}: hard to tell from {shorten(e.nearest, 60)}: variance × {number(e.inflation, 2)}"
         for e in found.effects

@@ -166,7 +166,7 @@ def test_a_sweep_tells_what_matters_what_is_confounded_and_who_was_cut_short(swe
     assert "0.0001 → 0.001 (log)" in rate
     assert rate.split()[-1] == "better"
     assert sum("not estimable" in line and "→" in line for line in lines) == 3
-    assert any(line.startswith("batch: changes together with") and "warmup" in line for line in lines)
+    assert any(line.startswith("cannot be told apart:") and "batch" in line and "warmup" in line for line in lines)
     assert any("only 200" in line and line.startswith("lr0.001-b32-1") for line in lines)
     assert "1 of 8 runs end before step 400: all are compared at step 200" in done.stdout
     assert "none of the runs is running" in done.stdout
