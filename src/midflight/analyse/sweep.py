@@ -111,12 +111,7 @@ def sweep_of(
     known = _named(runs)
     curves, left_out = common_curves(store, known, metric, higher_is_better)
     longest = max((int(curve.steps[-1]) for curve in curves.values()), default=0)
-    compared = {run: one for run, one in curves.items() if not whole_only or one.steps[-1] == longest}
-    left_out |= {run: f"ends at step {one.steps[-1]}" for run, one in curves.items() if run not in compared}
-    step = min((int(curve.steps[-1]) for curve in compared.values()), default=0)
-    points = {run: curve.best(step) if pick == "best" else curve.last(step) for run, curve in compared.items()}
-    left_out |= {run: f"no value by step {step}, as far as all have come" for run, one in points.items() if one is None}
-    outcomes = {run: point for run, point in points.items() if point is not None}
+    step, outcomes, not_compared = _outcomes(curves, pick, longest if whole_only else 0)
     if len(outcomes) < 2:
         raise ConfigError("runs with a value that can be compared", got=len(outcomes), allowed="2 or more")
     judge = next(iter(curves.values()))
@@ -144,7 +139,7 @@ def sweep_of(
         step=step,
         longest=longest,
         trials=sorted(trials, key=lambda trial: (sign * trial.point.value, trial.run)),
-        left_out=left_out,
+        left_out={**left_out, **not_compared},
         effects=effects,
         eta=eta,
         rungs=successive_halving(curves, rungs, eta),
@@ -152,6 +147,29 @@ def sweep_of(
         stop_first=stop_first(curves, running, rungs, eta),
         curves=curves,
     )
+
+
+def _outcomes(
+    curves: Mapping[str, LearningCurve], pick: Pick, least: int
+) -> tuple[int, dict[str, CurvePoint], dict[str, str]]:
+    """The largest step that all runs have reached, the outcome of each by then, and runs without one.
+
+    Args:
+        curves: One metric over the steps of each run.
+        pick: Whether the best or the last value counts.
+        least: Runs that end before this step are left out.
+    """
+    last = {run: int(curve.steps[-1]) for run, curve in curves.items()}
+    left_out = {run: f"ends at step {end}" for run, end in last.items() if end < least}
+    step = min((end for run, end in last.items() if run not in left_out), default=0)
+    outcomes = {}
+    for run, curve in curves.items():
+        point = curve.best(step) if pick == "best" else curve.last(step)
+        if run not in left_out and point is not None:
+            outcomes[run] = point
+        elif run not in left_out:
+            left_out[run] = f"no value by step {step}, as far as all have come"
+    return step, outcomes, left_out
 
 
 def _named(runs: Sequence[RunInfo]) -> dict[str, RunInfo]:
