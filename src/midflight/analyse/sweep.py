@@ -110,7 +110,8 @@ def sweep_of(
         raise ConfigError("--level", got=level, allowed="from 0.5 to below 1")
     known = _named(runs)
     curves, left_out = common_curves(store, known, metric, higher_is_better)
-    longest = max((int(curve.steps[-1]) for curve in curves.values()), default=0)
+    last = {run: int(curve.steps[-1]) for run, curve in curves.items()}
+    longest = max(last.values(), default=0)
     step, outcomes, not_compared = _outcomes(curves, pick, longest if whole_only else 0)
     if len(outcomes) < 2:
         raise ConfigError("runs with a value that can be compared", got=len(outcomes), allowed="2 or more")
@@ -124,9 +125,8 @@ def sweep_of(
     states = {run: _state(store, known[run]) for run in curves}
     varying = [*dict.fromkeys(effect.parameter for effect in effects.effects), *filter(is_seed, effects.left_out)]
     trials = [
-        Trial(run, states[run], last, last < longest, point, _settings(known[run], varying))
+        Trial(run, states[run], last[run], last[run] < longest, point, _settings(known[run], varying))
         for run, point in outcomes.items()
-        if (last := int(curves[run].steps[-1])) >= step
     ]
     rungs = rung_steps(curves, eta, first_rung)
     running = [run for run, state in states.items() if state == "running"]
