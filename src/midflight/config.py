@@ -65,7 +65,9 @@ def explain(error: ValidationError, model: type[BaseModel], origin: str = "") ->
 def _fields_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     """Names of the fields of the model that `path` leads to from `model`."""
     for part in path:
-        info = model.model_fields.get(str(part))
+        if isinstance(part, int):  # the place in a list of such models
+            continue
+        info = model.model_fields.get(part)
         candidates = [info.annotation, *getattr(info.annotation, "__args__", ())] if info else []
         inner = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
         if not inner:

@@ -277,9 +277,9 @@ class TestGateAndEvaluate:
         said = verdict()
 
         def played(name, words, context, timeout_s):
-            assert (name, words[0], words[1]) == ("gate", "mt4@5", "--policy")
+            assert (name, words[1], words[2]) == ("gate", "--candidate", "mt4@5")
             code = f"import sys; open(sys.argv[1], 'w').write({verdict_to_json(said)!r}); raise SystemExit({said.exit_code})"
-            place = words[words.index("--out") + 1]
+            place = words[words.index("--out-dir") + 1] + "/verdict.json"
             return run_program([*python(code), place], timeout_s=timeout_s, environment={}, folder=context.folder)
 
         def says(found):
@@ -331,3 +331,21 @@ class TestGateAndEvaluate:
         execution = executor(store="s.db").run("ckpt/checkpoint-7")
         assert execution.steps[0].attempts == 1
         assert "midflight eval: exit code 2: midflight: unknown key among tasks" in execution.reason
+
+    def test_gate_is_midflight_gate(self, word_tokenizer):
+        from conftest import tiny_llama
+
+        tiny_llama(word_tokenizer).save_pretrained("ckpt/checkpoint-7")
+        word_tokenizer.save_pretrained("ckpt/checkpoint-7")
+        Path("rows.jsonl").write_text("".join(f'{{"q": "some text and {i} more"}}\n' for i in range(4)))
+        Path("text.toml").write_text(
+            'kind = "loglikelihood"\nsource = { kind = "file", path = "rows.jsonl" }\ntext = "{{ q }}"\nmetrics = ["perplexity"]\n'
+        )
+        Path("policy.toml").write_text('[[rules]]\ntask = "text"\nmetric = "perplexity"\nat_most = 1e6\n')
+        evaluate, gate = {"kind": "evaluate", "tasks": ["text.toml"]}, {"kind": "gate", "policy": "policy.toml"}
+        workflow(evaluate, gate, promote())
+        execution = executor(store="s.db").run("ckpt/checkpoint-7")
+        assert [step.status for step in execution.steps] == ["done"] * 3, execution.reason
+        (kept,) = open_store("s.db").verdicts("default", "ckpt")
+        assert (kept.outcome, kept.candidate.step, kept.policy) == ("pass", 7, "policy")
+        assert Path("models/production/model.safetensors").exists()

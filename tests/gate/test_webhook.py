@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from flows import Hook, checkpoint, executor, midflight, verdict, workflow, write_verdict
 
+from midflight.credentials import Scrubber, resolve, variables_in
 from midflight.errors import ConfigError
-from midflight.gate.workflow.environment import Scrubber, resolve, variables_in
 from midflight.schema import verdict_from_json
 from midflight.store import open_store
 

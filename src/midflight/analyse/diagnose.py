@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
@@ -218,22 +218,22 @@ def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None)
         run: The run.
         kinds: Detectors to use; None = all.
     """
-    names, columns = columns_of_run(store, run)
+    columns, names = columns_of(store, run.id)
     return diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
 
 
-def columns_of_run(store: Store, run: RunInfo) -> tuple[dict[str, str], Columns]:
-    """The original of each canonical name that a run of the store logs, and its series, evaluations included."""
-    names = {canonical: original for original, canonical in canonical_names(store.keys(run.id)).items()}
-    columns: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
+def columns_of(store: Store, run: int) -> tuple[Columns, dict[str, str]]:
+    """All series of a run that have a canonical name, with what was evaluated; and the names as they were logged."""
+    names = {canonical: original for original, canonical in canonical_names(store.keys(run)).items()}
+    columns: dict[str, tuple[list[int], list[float]]] = {}
     for canonical, original in names.items():
-        points = store.read_points(run.id, original)
+        points = store.read_points(run, original)
         columns[canonical] = points.steps.tolist(), points.values.tolist()
-    for name, step, value in held_out(store.reports(run.id)):
+    for name, step, value in held_out(store.reports(run)):
         steps, values = columns.setdefault(name, ([], []))
-        cast(list[int], steps).append(step)
-        cast(list[float], values).append(value)
-    return names, columns
+        steps.append(step)
+        values.append(value)
+    return columns, names
 
 
 def held_out(reports: Iterable[EvalReport]) -> Iterator[tuple[str, int, float]]:

@@ -133,7 +133,7 @@ def side_of(store: Store | None, wanted: str) -> Side:
     Raises:
         ConfigError: If there is no such thing; says what there is.
     """
-    if _is_file(wanted):
+    if is_file(wanted):
         return side_of_files(Path(wanted))
     if store is None:
         raise ConfigError(f"no file or folder {shorten(wanted)!r}")
@@ -161,11 +161,12 @@ def named_sides(wanted: Sequence[str], store: str | None = None) -> list[Side]:
         ConfigError: If one is not there.
         StoreError: If a run is named and there is no store.
     """
-    opened = None if all(map(_is_file, wanted)) else open_store(store, create=False)
+    opened = None if all(map(is_file, wanted)) else open_store(store, create=False)
     return [side_of(opened, one) for one in wanted]
 
 
-def _is_file(wanted: str) -> bool:
+def is_file(wanted: str) -> bool:
+    """Whether a person names a file or folder, and no run."""
     path = Path(wanted)
     return path.suffix == ".json" or path.is_dir()
 

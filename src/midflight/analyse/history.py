@@ -11,7 +11,7 @@ import numpy as np
 
 from midflight.analyse.curves import curves_of
 from midflight.analyse.detectors.base import Facts
-from midflight.analyse.diagnose import Columns, columns_of_log, columns_of_run, facts_of_config, facts_of_log
+from midflight.analyse.diagnose import Columns, columns_of, columns_of_log, facts_of_config, facts_of_log
 from midflight.analyse.evidence import find_run
 from midflight.analyse.importers import ImportedRun, read_any
 from midflight.analyse.learning_curve import JUDGES, LearningCurve, evaluated, logged
@@ -86,7 +86,7 @@ def histories(wanted: Sequence[str], store: str | None = None) -> list[History]:
 
 def history_of_run(store: Store, run: RunInfo) -> History:
     """A run of a store. Evaluations count at the step whose weights they measured, however late they came."""
-    names, columns = columns_of_run(store, run)
+    columns, names = columns_of(store, run.id)
     held_out = [curve for one in curves_of(store, [run]) if (curve := evaluated(one)) is not None]
     return History(
         name=run.name,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from midflight.analyse.evidence import Evidence
 from midflight.catalog import unknown
 from midflight.errors import ConfigError, MetricError, MidflightError
-from midflight.estimate.paired import PairedDifference, paired_difference, paired_ratio
+from midflight.estimate.paired import PairedDifference, paired_difference, paired_ratio, pseudo_values
 from midflight.metrics import load_metric
 from midflight.metrics.base import RatioMetric
 from midflight.records import Estimate
@@ -31,6 +31,7 @@ class Pairing:
         only_candidate: Items that have a score on this side alone.
         only_baseline: Items that have a score on that side alone.
         note: What a reader has to know.
+        scores: Both sides' scores over the pairs, the candidate's first; of a ratio metric, the pseudo-values.
     """
 
     difference: PairedDifference | None
@@ -41,6 +42,7 @@ class Pairing:
     only_candidate: int = 0
     only_baseline: int = 0
     note: str = ""
+    scores: tuple[Sequence[float], Sequence[float]] = ((), ())
 
 
 def differing_parts(candidate: Evidence, baseline: Evidence) -> list[str]:
@@ -98,12 +100,12 @@ def pair(candidate: Evidence, baseline: Evidence, metric: str, slice: str = "") 
     ids, pairs = zip(*rows, strict=True)
     clusters = _clusters(candidate, ids)
     try:
-        difference, values = _difference(metric, pairs, clusters, estimates[0])
+        difference, values, scores = _difference(metric, pairs, clusters, estimates[0])
     except MetricError as error:
         return _without_pairs(estimates, error.message)
     return Pairing(
         difference, *values, estimates, _correlation([(x[0], y[0]) for x, y in pairs]), only_a, only_b,
-        "" if partners is None else f"{len(rows)} common items",
+        "" if partners is None else f"{len(rows)} common items", scores,
     )  # fmt: skip
 
 
@@ -193,16 +195,17 @@ def _clusters(evidence: Evidence, ids: Sequence[str]) -> list[str] | None:
 
 def _difference(
     metric: str, pairs: Sequence[tuple[Term, Term]], clusters: Sequence[str] | None, estimate: Estimate
-) -> tuple[PairedDifference, tuple[float, float]]:
-    """The difference over the pairs, and both sides' values over them."""
+) -> tuple[PairedDifference, tuple[float, float], tuple[Sequence[float], Sequence[float]]]:
+    """The difference over the pairs, both sides' values over them, and both sides' scores."""
     sides = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     if all(weight == 1 for side in sides for _, weight in side):
         values = [score for score, _ in sides[0]], [score for score, _ in sides[1]]
         found = paired_difference(*values, clusters, low=estimate.lowest, high=estimate.highest)
-        return found, (math.fsum(values[0]) / len(pairs), math.fsum(values[1]) / len(pairs))
+        return found, (math.fsum(values[0]) / len(pairs), math.fsum(values[1]) / len(pairs)), values
     transform, slope = _ratio(metric)
     found = paired_ratio(*sides, clusters, transform=transform, slope=slope)
-    return found, (_ratio_value(sides[0], transform), _ratio_value(sides[1], transform))
+    values = pseudo_values(sides[0], transform, slope), pseudo_values(sides[1], transform, slope)
+    return found, (_ratio_value(sides[0], transform), _ratio_value(sides[1], transform)), values
 
 
 def _ratio(metric: str) -> tuple[Callable[[float], float], Callable[[float], float]]:

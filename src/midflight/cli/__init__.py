@@ -37,6 +37,7 @@ def _register() -> None:
     from midflight.cli.diagnose import diagnose
     from midflight.cli.eval import evaluate
     from midflight.cli.flips import flips
+    from midflight.cli.gate import gate
     from midflight.cli.groups import groups
     from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
@@ -66,6 +67,7 @@ def _register() -> None:
         "savings": savings,
         "sweep": sweep,
         "import": import_logs,
+        "gate": gate,
         "catalog": catalog,
         "demo": demo,
         "schema": schema,

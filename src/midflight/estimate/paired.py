@@ -22,7 +22,7 @@ import numpy as np
 
 from midflight.errors import MetricError
 from midflight.estimate.intervals import Interval, mean_interval
-from midflight.estimate.quantiles import binomial_tail, normal_quantile, normal_tail, t_cdf, t_quantile
+from midflight.estimate.quantiles import binomial_tail, normal_quantile, normal_tail, root, t_cdf, t_quantile
 
 EXACT_FLIPS = 16
 """Clusters up to which all 2^C sign flips are tried; t is as good beyond."""
@@ -186,7 +186,7 @@ class PairedDifference:
         z = normal_quantile(1 - alpha) * (1 if below else -1)
         start = self.value / self.width
         inside, outside = start, -1.0 if below else 1.0
-        return self.width * _root(lambda delta: (self._tango_z(delta) - z) * (1 if below else -1), inside, outside)
+        return self.width * root(lambda delta: (self._tango_z(delta) - z) * (1 if below else -1), inside, outside)
 
 
 def paired_difference(
@@ -245,13 +245,14 @@ def paired_ratio(
     Raises:
         MetricError: If there is no pair, a denominator is 0, or a ratio is infinite.
     """
-    sides = [_pseudo_values(terms, transform, slope) for terms in (candidate, baseline)]
+    sides = [pseudo_values(terms, transform, slope) for terms in (candidate, baseline)]
     return PairedDifference([a - b for a, b in zip(*sides, strict=True)], clusters)
 
 
-def _pseudo_values(
+def pseudo_values(
     terms: Sequence[tuple[float, float]], transform: Callable[[float], float], slope: Callable[[float], float]
 ) -> list[float]:
+    """One value an item, so that their mean is the ratio and its error theirs; see `paired_ratio`."""
     if not all(math.isfinite(x) and math.isfinite(y) for x, y in terms):
         raise MetricError("infinite scores have no difference")
     bottom = math.fsum(y for _, y in terms)
@@ -270,16 +271,6 @@ def _sign_flip(sums: Sequence[float]) -> float:
     seen = abs(math.fsum(sums))
     rounding = 1e-12 * math.fsum(map(abs, sums))
     return float(np.mean(np.abs(totals) >= seen - rounding))
-
-
-def _root(function: Callable[[float], float], inside: float, outside: float) -> float:
-    """Where a function that is at most 0 `inside` and rises towards `outside` crosses 0, to 1e-12; else `outside`."""
-    if function(outside) < 0:
-        return outside
-    while abs(outside - inside) > 1e-12:
-        middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if function(middle) < 0 else (inside, middle)
-    return (inside + outside) / 2
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

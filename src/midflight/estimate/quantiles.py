@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -85,6 +86,16 @@ def binomial_tail(k: int, n: int, p: float) -> float:
     0.0546875
     """
     return 1.0 if k <= 0 else 0.0 if k > n else _incomplete_beta(k, n - k + 1, p)
+
+
+def root(function: Callable[[float], float], inside: float, outside: float) -> float:
+    """Where a function that is at most 0 `inside` and rises towards `outside` crosses 0, to 1e-12; else `outside`."""
+    if function(outside) < 0:
+        return outside
+    while abs(outside - inside) > 1e-12:
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if function(middle) < 0 else (inside, middle)
+    return (inside + outside) / 2
 
 
 def _log_density(x: float, df: float) -> float:

@@ -61,6 +61,8 @@ class Decision:
         p_pass: Smallest error rate at which it would pass; None where nothing is tested.
         p_fail: Smallest error rate at which it would fail.
         method: How the interval was computed.
+        missing: What it could not be decided without, e.g. ``task`` or ``coverage``; empty if there was evidence.
+        blocks: Whether it keeps the verdict from passing.
     """
 
     rule: str
@@ -83,6 +85,8 @@ class Decision:
     p_pass: float | None = None
     p_fail: float | None = None
     method: str = ""
+    missing: str = ""
+    blocks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +103,11 @@ class Verdict:
         decisions: One a rule, slice and metric.
         reasons: Why it does not pass; empty if it does.
         alpha: Error rate that was kept over all blocking rules at this look.
-        look: How often this policy has looked at checkpoints of this run so far, this look included.
+        look: How often this policy has looked at checkpoints of this run so far, this look included; 0 = not counted.
         created_at: Seconds since the epoch (UTC).
         software: Versions of what took part.
         environment: Who ran it and where.
+        warnings: What is worth a look although it does not decide.
         schema_version: Version of this schema.
     """
 
@@ -119,9 +124,16 @@ class Verdict:
     created_at: float
     software: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = field(default_factory=list)
     schema_version: int = 1
 
     @property
     def exit_code(self) -> int:
         """0 = pass, 1 = fail, 3 = inconclusive."""
         return EXIT_CODES[self.outcome]
+
+    @property
+    def worst_first(self) -> list[Decision]:
+        """The decisions: first what keeps it from passing, then what else does not pass, as the policy has them."""
+        badness = {"fail": 0, "inconclusive": 1, "pass": 2}
+        return sorted(self.decisions, key=lambda decision: (not decision.blocks, badness[decision.outcome]))

@@ -12,19 +12,22 @@ import dataclasses
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from midflight import environ
 from midflight.errors import ConfigError, StoreError
-from midflight.records import MAX_STEP
+from midflight.records import MAX_STEP, EvalReport, Finding
 from midflight.run import _leaving
 from midflight.run._leaving import status_after
 from midflight.run._rows import Row, blocks, number, series_name, step_number
 from midflight.signals import uninterrupted
 from midflight.store import RunInfo, Store, open_store
 from midflight.store.base import Block, RunStatus
+
+if TYPE_CHECKING:
+    from midflight.analyse.live import LiveWatch
 
 FLUSH_S = 0.25
 BEAT_S = 10.0
@@ -46,6 +49,9 @@ class Run:
         resume: ``auto`` = go on with the newest run of that name if it has not finished and its process is gone, else
             a new run; ``never`` = always a new run; ``must`` = refuse if there is none to go on with, finished or not;
             ``attach`` = add evaluations to the newest run of that name beside whoever writes it, or to a new one.
+        watch: Whether the detectors look at what is logged; what they notice is printed, stored, and in `findings`.
+        notify: URLs that are told of each finding: JSON, with `text` as Slack takes it; ``${env:NAME}`` is replaced.
+        on_finding: Called with each finding, in the writer's thread.
 
     Raises:
         ConfigError: If an argument is wrong, or there is nothing to resume.
@@ -61,6 +67,9 @@ class Run:
         store: str | Store | None = None,
         tags: Sequence[str] = (),
         resume: Literal["auto", "never", "must", "attach"] = "auto",
+        watch: bool = True,
+        notify: Sequence[str] = (),
+        on_finding: Callable[[Finding], None] | None = None,
     ) -> None:
         if resume not in ("auto", "never", "must", "attach"):
             raise ConfigError("resume", got=resume, allowed="'auto', 'never', 'must' or 'attach'")
@@ -77,6 +86,7 @@ class Run:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._finished = not self.enabled
+        self._detectors: LiveWatch | None = None
         self.trains = resume != "attach"
         """True if this process trains, so that evaluations have a share of its time."""
         self.attached = False
@@ -85,6 +95,10 @@ class Run:
             self.store: Store = open_store(store) if store is None or isinstance(store, str) else store
             self.info, self.attempt = self._open(resume, _plain(config), list(tags))
             _leaving.watch(self)
+            if watch and not self.attached:
+                from midflight.analyse.live import LiveWatch
+
+                self._detectors = LiveWatch(self.store, self.info, self.attempt, notify, on_finding)
             if not self.attached:  # its own run says that it is alive, even while it logs nothing
                 self._start()
 
@@ -114,6 +128,7 @@ class Run:
         run = cls.__new__(cls)
         run.store, run.info, run.attempt, run.started = open_store(url), info, attempt, started
         run.project, run.name, run.enabled, run.trains, run.attached = info.project, info.name, True, True, False
+        run._detectors = None
         return run
 
     def begin_at(self, step: int) -> None:
@@ -148,6 +163,16 @@ class Run:
         self._queue.append((step, time.time(), values))
         if self._thread is None:
             self._start()
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the detectors have noticed so far in what was written."""
+        return self._detectors.findings if self._detectors is not None else []
+
+    def evaluated(self, report: EvalReport) -> None:
+        """Shows the detectors what an evaluation measured."""
+        if self._detectors is not None:
+            self._detectors.evaluated(report)
 
     def flush(self) -> None:
         """Writes what was logged so far; returns when it is durable.
@@ -189,6 +214,7 @@ class Run:
         """Queue to store; what cannot be written waits. The caller holds the lock."""
         with uninterrupted():
             taken = [self._queue.popleft() for _ in range(len(self._queue))]
+            self._look(taken)
             waiting = self._waiting = self._waiting + blocks(taken)
             if not waiting:
                 return None
@@ -202,6 +228,16 @@ class Run:
                 return StoreError(f"{type(self.store).__name__} failed: {type(error).__name__}: {error}")
             self._waiting = []
             return None
+
+    def _look(self, rows: Sequence[Row]) -> None:
+        """Shows the detectors what was logged; one that fails ends their work, and nothing else."""
+        if self._detectors is None:
+            return
+        try:
+            self._detectors.look(rows)
+        except Exception as error:  # plugins may be anybody's, and what is logged must be written all the same
+            self._detectors = None
+            _leaving.say(f"the detectors failed and look at nothing more: {type(error).__name__}: {error}")
 
     def _bound(self) -> None:
         """Drops the newest points once too many wait, and counts them: training must not run out of memory."""

@@ -50,13 +50,6 @@ def print_findings(console: Console, diagnoses: Sequence[Diagnosis]) -> None:
         console.print(f"{_judges(one)}", markup=False, style="dim")
 
 
-def line_of(finding: Finding) -> str:
-    """One line for a log."""
-    since = f", since step {finding.onset}" if finding.onset != finding.noticed else ""
-    what = f"{finding.severity.upper()}: {finding.kind} at step {finding.noticed}{since}"
-    return f"midflight: {what}: {shorten(finding.text)}"
-
-
 def _short(finding: Finding) -> Text:
     text = Text(finding.kind, style=COLOURS[finding.severity])
     since = f" (since {finding.onset})" if finding.onset != finding.noticed else ""

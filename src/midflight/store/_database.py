@@ -85,11 +85,21 @@ CREATE TABLE step (
     execution TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL,
     attempts INTEGER NOT NULL, reason TEXT NOT NULL, state TEXT NOT NULL, result TEXT NOT NULL,
     PRIMARY KEY (execution, position)) WITHOUT ROWID;
+CREATE TABLE finding (  -- what the detectors noticed, once a run and kind and attempt
+    run INTEGER NOT NULL, attempt INTEGER NOT NULL, kind TEXT NOT NULL, noticed INTEGER NOT NULL, at REAL NOT NULL,
+    content TEXT NOT NULL, PRIMARY KEY (run, attempt, kind)) WITHOUT ROWID;
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, git TEXT NOT NULL, execution TEXT NOT NULL,
     step TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
 CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit trail only grows'); END;
 CREATE TRIGGER audit_grows BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit trail only grows'); END;
+CREATE TABLE verdict (
+    id TEXT PRIMARY KEY, project TEXT NOT NULL, run TEXT NOT NULL, policy TEXT NOT NULL, outcome TEXT NOT NULL,
+    created REAL NOT NULL, content TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX verdict_run ON verdict (project, run, created);
+CREATE TABLE look (  -- what a policy has looked at in a run: each thing once, in the order of the first time
+    project TEXT NOT NULL, run TEXT NOT NULL, policy TEXT NOT NULL, seen TEXT NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY (project, run, policy, seen)) WITHOUT ROWID;
 """,
 }
 """What each later version has beside the tables of those before it."""

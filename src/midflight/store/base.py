@@ -15,10 +15,12 @@ from midflight.records import (
     EvalReport,
     Execution,
     ExecutionStatus,
+    Finding,
     Item,
     Output,
     Progress,
     Score,
+    Verdict,
     WorkflowStep,
 )
 
@@ -178,7 +180,7 @@ class ScoreColumns:
 
 
 class Store(Protocol):
-    """Keeps runs, points, evaluations, outputs and scores. Many processes may write and read at once."""
+    """Keeps runs, points, evaluations, outputs, scores and verdicts. Many processes may write and read at once."""
 
     url: str
 
@@ -293,6 +295,12 @@ class Store(Protocol):
     def missing(self, run: int) -> list[tuple[str, int, str]]:
         """Evaluations that were due, did not take place and were not made up for: task, step and reason, by step."""
 
+    def add_finding(self, run: int, attempt: int, finding: Finding) -> None:
+        """Keeps what was noticed; the newest of its kind in an attempt."""
+
+    def findings(self, run: int) -> list[Finding]:
+        """What was noticed in a run, by step; what earlier attempts had beyond a later one's first step is left out."""
+
     def lease(self, name: str) -> tuple[int, int] | None:
         """Number of the lease on a name and how often it was renewed; None if nobody has one."""
 
@@ -343,6 +351,22 @@ class Store(Protocol):
 
     def evaluation_seconds(self, run: int, without: str = "") -> float:
         """Seconds that evaluations of a run took so far, one of them left out."""
+
+    def take_look(self, project: str, run: str, policy: str, seen: str) -> int:
+        """The how manieth look of a policy at a run it is, from 1; the same thing seen again is the same look.
+
+        Args:
+            project: The run's project.
+            run: The run's name.
+            policy: Digest of the policy.
+            seen: What is looked at: the weights.
+        """
+
+    def add_verdict(self, verdict: Verdict) -> None:
+        """Keeps a verdict."""
+
+    def verdicts(self, project: str | None = None, run: str | None = None) -> list[Verdict]:
+        """Verdicts on candidates of a project, or of a run, newest first."""
 
     def close(self) -> None:
         """Closes it; it opens again when it is used."""

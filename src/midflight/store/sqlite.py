@@ -6,14 +6,16 @@ from pathlib import Path
 
 from midflight.store._database import Database
 from midflight.store._evaluations import EvaluationTable
+from midflight.store._findings import FindingTable
 from midflight.store._leases import LeaseTable
 from midflight.store._runs import RunTable
 from midflight.store._series import SeriesTable
+from midflight.store._verdicts import VerdictTable
 from midflight.store._workflows import WorkflowTable
 
 
-class SQLiteStore(RunTable, SeriesTable, EvaluationTable, LeaseTable, WorkflowTable):
-    """Runs, points, evaluations, outputs, scores and what workflows did in one file.
+class SQLiteStore(RunTable, SeriesTable, EvaluationTable, FindingTable, LeaseTable, VerdictTable, WorkflowTable):
+    """Runs, points, evaluations, findings, verdicts and what workflows did in one file.
 
     Args:
         path: The file; made if it does not exist.

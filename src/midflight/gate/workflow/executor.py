@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from midflight import environ
+from midflight.credentials import resolve
 from midflight.errors import ConfigError, WorkflowError
 from midflight.gate.workflow.artifact import weights_hash
-from midflight.gate.workflow.environment import resolve
 from midflight.gate.workflow.evidence import check_evidence
 from midflight.gate.workflow.plan import Workflow, load_workflow
 from midflight.gate.workflow.sitting import Sitting, evidence_of

@@ -10,8 +10,8 @@ from typing import Any
 
 from midflight import catalog
 from midflight.config import build, read_toml
+from midflight.credentials import variables_in
 from midflight.errors import ConfigError, UnknownKeyError
-from midflight.gate.workflow.environment import variables_in
 from midflight.gate.workflow.steps.base import Step
 
 STEPS = "midflight.gate.workflow.steps"

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from midflight.credentials import Scrubber
 from midflight.errors import MidflightError, StepError, StoreError, WorkflowError
-from midflight.gate.workflow.environment import Scrubber
 from midflight.gate.workflow.evidence import check_evidence
 from midflight.gate.workflow.plan import Workflow
 from midflight.gate.workflow.steps.base import Step, StepContext

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from midflight.credentials import resolve
 from midflight.errors import StepError
-from midflight.gate.workflow.environment import resolve
 from midflight.gate.workflow.processes import run_program
 from midflight.gate.workflow.steps.base import Note, Step, StepContext
 from midflight.schema import verdict_to_json

@@ -24,7 +24,7 @@ class GateStep(Step):
     Attributes:
         policy: The policy's file.
         candidate: What is judged, as `midflight gate` takes it; None = the step of the checkpoint, of its run.
-        arguments: More arguments of `midflight gate`, e.g. ``["--baseline", "best"]``.
+        arguments: More arguments of `midflight gate`, e.g. ``["--baseline", "mt3@last"]``.
     """
 
     kind: Literal["gate"] = "gate"
@@ -43,10 +43,10 @@ class GateStep(Step):
     def carry_out(self, context: StepContext, note: Note) -> Mapping[str, Any]:
         """Judges; the verdict's JSON is in the result."""
         with tempfile.TemporaryDirectory(prefix="midflight-", ignore_cleanup_errors=True) as folder:
-            out = Path(folder) / "verdict.json"
-            words = [self._candidate(context), "--policy", str(context.path(self.policy)), "--out", str(out)]
+            words = [str(context.path(self.policy)), "--candidate", self._candidate(context), "--out-dir", folder]
             words += ["--store", context.store, *self.arguments]
-            return read_verdict(out, run_midflight("gate", words, context, self.timeout_s))
+            finished = run_midflight("gate", words, context, self.timeout_s)
+            return read_verdict(Path(folder) / "verdict.json", finished)
 
     def _candidate(self, context: StepContext) -> str:
         if self.candidate is not None:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from midflight.credentials import resolve
 from midflight.errors import missing_extra
 from midflight.gate.workflow.artifact import TRAINING_STATE
 from midflight.gate.workflow.call import call_function
-from midflight.gate.workflow.environment import resolve
 from midflight.gate.workflow.steps.base import Note, Step, StepContext
 
 
