@@ -82,3 +82,11 @@ def test_units_of_a_column_change_its_coefficient_alone(factor, shift, which):
         scale = unit if index == which else 1.0
         assert other.value * scale == pytest.approx(one.value, rel=1e-6, abs=1e-9)
         assert other.p_value == pytest.approx(one.p_value, rel=1e-5, abs=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_outcomes_of_any_size(unit):
+    columns, y = design()
+    before, after = least_squares(columns, y), least_squares(columns, unit * y)
+    assert after.residual_sd == pytest.approx(unit * before.residual_sd)
+    assert [one.p_value for one in after.coefficients] == pytest.approx([one.p_value for one in before.coefficients])

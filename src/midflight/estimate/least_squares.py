@@ -77,7 +77,8 @@ def least_squares(columns: Floats, outcome: Floats, level: float = 0.95) -> Leas
     centred = columns - columns.mean(axis=0)
     scale = np.abs(centred).max(axis=0, initial=0.0)
     scale[scale <= _ROUNDING * np.abs(columns).max(axis=0, initial=0.0)] = np.inf  # constant: no effect can be told
-    y = outcome - math.fsum(outcome) / n
+    unit = float(np.abs(outcome).max()) or 1.0  # squares of large outcomes would overflow
+    y = outcome / unit - math.fsum(outcome / unit) / n
     standard = centred / scale
     left, singular, right = np.linalg.svd(standard, full_matrices=False)
     rank = int((singular > _RANK * max(1.0, singular.max(initial=0.0))).sum())
@@ -86,19 +87,19 @@ def least_squares(columns: Floats, outcome: Floats, level: float = 0.95) -> Leas
     weights = right.T / singular
     beta = weights @ (left.T @ y)
     residuals = y - standard @ beta
-    rest, total = _squares(residuals, outcome), _squares(y, outcome)
+    rest, total = _squares(residuals, outcome / unit), _squares(y, outcome / unit)
     df = n - 1 - rank
-    sd = math.sqrt(rest / df) if df > 0 else None
+    sd = unit * math.sqrt(rest / df) if df > 0 else None
     found = []
     for index in range(width):
         ties = [int(other) for other in np.flatnonzero(np.abs(free[index]) > _CONFOUNDED) if other != index]
         if free[index, index] > _CONFOUNDED:
             found.append(Coefficient(None, confounded_with=tuple(ties)))
             continue
-        unit = math.fsum(weights[index] ** 2)
-        error = None if sd is None else sd * math.sqrt(unit) / float(scale[index])
-        inflation = unit * math.fsum(standard[:, index] ** 2)
-        found.append(_coefficient(float(beta[index] / scale[index]), error, df, level, inflation))
+        spread = math.fsum(weights[index] ** 2)
+        error = None if sd is None else sd * math.sqrt(spread) / float(scale[index])
+        inflation = spread * math.fsum(standard[:, index] ** 2)
+        found.append(_coefficient(unit * float(beta[index] / scale[index]), error, df, level, inflation))
     return LeastSquares(found, df, sd, 1 - rest / total if total else None)
 
 
