@@ -43,9 +43,11 @@ def _register() -> None:
     from midflight.cli.plot import plot
     from midflight.cli.power import power
     from midflight.cli.runs import runs
+    from midflight.cli.savings import savings
     from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
     from midflight.cli.show import show
+    from midflight.cli.sweep import sweep
     from midflight.cli.trend import trend
     from midflight.cli.watch import watch
 
@@ -64,6 +66,8 @@ def _register() -> None:
         "trend": trend,
         "groups": groups,
         "scaling": scaling,
+        "savings": savings,
+        "sweep": sweep,
         "import": import_logs,
         "gate": gate,
         "catalog": catalog,
