@@ -40,6 +40,9 @@ class EvaluatorConfig(Config):
         sequential: Rules that may end evaluations early, at most one a task.
         max_eval_share: Share of wall time that evaluations may take; one that is due beyond it is left out, but for the
             first and the last.
+        early_stop: What becomes of advice to end training, from the detectors or from tasks that stopped improving:
+            ``warn`` = it is said; ``stop`` = `Evaluator.should_stop` becomes True (and the HF Trainer stops); ``off``.
+        min_gain: Improvement in 1,000 steps that counts, in the unit of each task's first metric.
         limits: What each worker may use of the machine.
         snapshot_dir: Where copies of the weights lie; None = in shared memory.
         device: Where workers put the weights; None = where they are in training.
@@ -66,6 +69,8 @@ class EvaluatorConfig(Config):
     finish_s: float | None = Field(default=None, gt=0)
     sequential: list[SequentialRule] = []
     max_eval_share: float | None = Field(default=None, gt=0, le=1)
+    early_stop: Literal["off", "warn", "stop"] = "warn"
+    min_gain: float = Field(default=0.0, ge=0)
     limits: Limits = Limits()
     snapshot_dir: str | None = None
     device: str | None = None

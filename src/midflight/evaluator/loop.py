@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from midflight import environ
+from midflight.analyse.early_stop import StopAdvice
 from midflight.dispatch import Process
 from midflight.distributed import agreement
 from midflight.distributed.mail import Mail
@@ -21,6 +22,7 @@ from midflight.evaluator.beside_training import BesideTraining
 from midflight.evaluator.between_steps import BetweenSteps
 from midflight.evaluator.config import EvaluatorConfig
 from midflight.evaluator.setting import Setting, Way
+from midflight.evaluator.stopping import Stopping
 from midflight.metrics import BaseMetric, check_class
 from midflight.pipeline import metrics_of, task_fingerprint
 from midflight.records import EvalReport, Progress
@@ -85,6 +87,7 @@ class Evaluator:
         if self.config.async_mode and self.tasks:
             joined = engine is not None and any(map(is_sharded, engine.modules()))  # copies need all ranks
             self._way = BesideTraining(self._setting, dispatcher, self.place.is_main, self._agree if joined else None)
+        self._stopping = Stopping(self.config, self.tasks, run, self._agree)
         self._asked: tuple[int, bool] | None = None  # step, and what `should_evaluate` said of it
         self._resumed = self._started = self._stepped = False
         self._evaluate_fn: Callable[[], Any] | None = None
@@ -230,11 +233,23 @@ class Evaluator:
         """
         progress = self._progress(epoch, step, tokens)
         self._warn_if_not_told(progress)
-        if self.freq_ctl.is_due(progress):
+        due = self.freq_ctl.is_due(progress)
+        if due:
             self.freq_ctl.mark_done(progress)
-            if self._affordable(progress):
-                return self._way.measure(self.tasks, progress)
-        return self._way.go_on(self.tasks, progress)
+        measure = self._way.measure if due and self._affordable(progress) else self._way.go_on
+        found = measure(self.tasks, progress)
+        self._stopping.look(progress.step, len(self.reports), due)
+        return found
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether training should end now; only ever True with `early_stop="stop"`, and then on every rank."""
+        return self._stopping.should_stop
+
+    @property
+    def stop_advice(self) -> StopAdvice | None:
+        """Why training should end, and which checkpoint to go back to; None if it should not. Rank 0 knows."""
+        return self._stopping.advice
 
     def poll(self) -> list[EvalReport]:
         """Reports of evaluations beside training that have come in since the last call, of whatever weights.
