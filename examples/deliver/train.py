@@ -1,6 +1,6 @@
 """Trains a small model on sums and writes checkpoints, as any training does; its last one is ruined on purpose.
 
-python train.py    # checkpoints/checkpoint-150, -500 and -550, in half a minute
+python train.py    # checkpoints/checkpoint-300, -900 and -920, in half a minute
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 LARGEST = 14
+BATCH = 48
 CHECKPOINTS = Path("checkpoints")
 
 
@@ -31,8 +32,8 @@ def main() -> None:
     tokenizer = make_tokenizer()
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=96,
-        intermediate_size=192,
+        hidden_size=64,
+        intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,
         max_position_embeddings=16,
@@ -46,15 +47,16 @@ def main() -> None:
     tokens = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
     labels = torch.where(tokens == 0, -100, tokens)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for step in range(1, 551):
-        if step == 501:  # what a restart with the wrong learning rate does
+    for step in range(1, 921):
+        if step == 901:  # what a restart with the wrong learning rate does
             for group in optimizer.param_groups:
                 group["lr"] = 0.3
-        loss = model(input_ids=tokens, labels=labels).loss
+        chosen = torch.randint(len(tokens), (BATCH,))
+        loss = model(input_ids=tokens[chosen], labels=labels[chosen]).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step in (150, 500, 550):
+        if step in (300, 900, 920):
             print(f"step {step}: loss {loss.item():.3f}")
             model.save_pretrained(CHECKPOINTS / f"checkpoint-{step}")
             tokenizer.save_pretrained(CHECKPOINTS / f"checkpoint-{step}")
