@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 
 import midflight as mf
 from midflight.errors import ConfigError
+from midflight.pipeline import evaluate_checkpoint
+from midflight.records import Progress
 
 ROWS = [{"a": a} for a in range(200)]
 
@@ -132,3 +135,24 @@ def test_the_trainer_stops(store, tiny_model, word_tokenizer, tmp_path):
 def test_a_word_that_is_none_is_refused():
     with pytest.raises(ConfigError, match="early_stop"):
         mf.EvaluatorConfig(early_stop="maybe")
+
+
+def test_the_watcher_writes_a_file_that_training_can_wait_for(store, tmp_path, capsys):
+    from midflight.cli.watch import _after, _Told
+    from midflight.show.tables import console
+
+    stop = tmp_path / "STOP"
+    with mf.Run("p", "r", store=store) as run:
+        after = _after(run, ["sums"], _Told(console()), stop, None)
+        engine = Model()
+        falling = [0.8, 0.81, 0.79, 0.74, 0.7, 0.66, 0.6, 0.55]
+        for step, share in enumerate(falling, start=1):
+            engine.share, engine.version = share, str(step)
+            evaluate_checkpoint(task(), engine, run=run, progress=Progress(10 * step))
+            assert after(tmp_path / f"checkpoint-{10 * step}")
+            if stop.exists():
+                break
+    told = json.loads(stop.read_text())
+    assert (told["kind"], told["step"]) == ("no_gain", 10 * step)
+    assert told["return_to"] <= 30
+    assert "training should end at step" in capsys.readouterr().out

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,6 +38,9 @@ def watch(
     seed: Annotated[int, typer.Option(help="Seed of sampling and bootstrap.")] = 0,
     then: Annotated[
         Path | None, typer.Option("--then", help="Workflow that is carried out with each evaluated checkpoint.")
+    ] = None,
+    stop_file: Annotated[
+        Path | None, typer.Option("--stop-file", help="File that is written once training should end, with the reason.")
     ] = None,
     store: StoreOption = None,
     run: Annotated[
@@ -82,7 +87,8 @@ def watch(
         told.once(f"watching {folder} every {interval:g} s for {names}; run {record.name} in {record.store.url}")
         if not folder.is_dir():
             told.once(f"{folder} does not exist yet; waiting for it")
-        after = None if then is None else _workflow(then, record, told, dead_after)
+        workflow = None if then is None else _workflow(then, record, told, dead_after)
+        after = _after(record, [one.name for one in tasks], told, stop_file, workflow)
         load = _loader(options, workers if dispatch == "ray" else 0)
         evaluator = CheckpointEvaluator(tasks, record, seed, load, told.console, dead_after, rules, after)
         with _others(workers - 1 if dispatch == "process" else 0) as others:
@@ -124,6 +130,32 @@ def _follow(
                 told.once(f"{path.name}: not finished: {reason}")
         if ends:
             return
+
+
+def _after(
+    record: Run, tasks: Sequence[str], told: _Told, stop_file: Path | None, workflow: Callable[[Path], bool] | None
+) -> Callable[[Path], bool]:
+    """What is done with each checkpoint that was evaluated: says whether training should end, then the workflow."""
+    from midflight.analyse.early_stop import advice_of_findings, advice_of_trends
+    from midflight.schema import to_json
+    from midflight.triggers.checkpoints import step_of
+
+    def after(checkpoint: Path) -> bool:
+        store, info, step = record.store, record.info, step_of(checkpoint)
+        advice = advice_of_findings(store, info, store.findings(info.id), step, tasks)
+        advice = advice or advice_of_trends(store, info, step, tasks)
+        if advice is not None:
+            told.once(str(advice))
+            if stop_file is not None and not stop_file.exists():
+                draft = stop_file.with_name(f".{stop_file.name}.{os.getpid()}")
+                try:
+                    draft.write_text(to_json(dataclasses.asdict(advice), indent=2) + "\n", encoding="utf-8")
+                    draft.replace(stop_file)
+                except OSError as error:
+                    told.once(f"--stop-file {stop_file}: cannot be written: {error.strerror or error}")
+        return workflow is None or workflow(checkpoint)
+
+    return after
 
 
 def _workflow(path: Path, record: Run, told: _Told, dead_s: float) -> Callable[[Path], bool]:
