@@ -1,4 +1,4 @@
-"""Training in shards (FSDP2): ``torchrun --nproc-per-node 2 examples/fsdp2.py``. Evaluation gathers weights once."""
+"""Training in shards (FSDP2): ``torchrun --nproc-per-node 2 examples/fsdp2.py``. All ranks evaluate in step."""
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,7 @@ def main() -> None:
         fully_shard(layer)
     fully_shard(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    # async_mode=True instead of distributed=True: rank 0 copies the weights, and a worker evaluates beside training
     config = mf.EvaluatorConfig(freq_steps=10, eval_before_train=True, distributed=True, limit_s=60)
     with mf.Evaluator(config, [reading], mf.engines.HF(model, tokenizer)) as evaluator:
         for step in range(1, 21):

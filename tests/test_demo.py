@@ -22,7 +22,7 @@ def test_a_short_demo_tells_the_truth_about_its_own_training(monkeypatch, capsys
     said = capsys.readouterr().out
     store = open_store("out/midflight.db", create=False)
     runs = {run.name: run for run in store.runs()}
-    assert set(runs) == {"mt2-seed0", "mt4-seed0"}
+    assert set(runs) == {"mt2-seed0", "mt4-seed0", "hot-seed0"}
     assert {run.status for run in runs.values()} == {"finished"}
     for name, run in runs.items():
         reports = store.reports(run.id)
@@ -33,7 +33,7 @@ def test_a_short_demo_tells_the_truth_about_its_own_training(monkeypatch, capsys
         assert f"{last.value:.2f}"[:4] in row
     assert Path("out/curves.png").read_bytes()[:4] == b"\x89PNG"
     files = sorted(Path("out/reports").glob("*.json"))
-    assert len(files) == 8
+    assert len(files) == 12
     for file in files:
         jsonschema.validate(json.loads(file.read_text()), report_schema())
     pair = [report_from_json(Path(f"out/reports/{s}-seed0-sums-step0004.json").read_text()) for s in ("mt4", "mt2")]
@@ -44,6 +44,16 @@ def test_a_short_demo_tells_the_truth_about_its_own_training(monkeypatch, capsys
     assert [float(x) for x in sentence.groups()] == pytest.approx([a, b, a - b], abs=6e-4)
     first = {name: store.reports(run.id, "sums")[0] for name, run in runs.items()}
     assert first["mt2-seed0"].weights == first["mt4-seed0"].weights  # both begin with the same warm model
+
+    # the gate judged the run that was set up to collapse, and the better one of the others
+    (hot,) = store.verdicts(training.PROJECT, "hot-seed0")
+    (best,) = (verdict for verdict in store.verdicts(training.PROJECT) if verdict.id != hot.id)
+    assert hot.candidate.weights == store.reports(runs["hot-seed0"].id, "sums")[-1].weights
+    assert hot.outcome != "pass"
+    production = Path("out/production")
+    assert production.exists() == (best.outcome == "pass")
+    if production.exists():
+        assert production.resolve() == Path(f"out/checkpoints/{best.candidate.run}/checkpoint-4").resolve()
 
     with pytest.raises(ConfigError, match="the folder holds something else"):
         Path("mine").mkdir()

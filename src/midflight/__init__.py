@@ -20,21 +20,21 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from midflight import engines, environ
     from midflight.analyse.compare import compare
+    from midflight.analyse.gradient_watch import GradientWatch
     from midflight.distributed import broadcast_tensor_container
     from midflight.evaluator import Evaluator, EvaluatorConfig
     from midflight.gate.workflow import WorkflowExecutor
     from midflight.metrics import BaseMetric
     from midflight.pipeline import evaluate_lm, evaluate_rw
-    from midflight.records import EvalReport
     from midflight.run import Run
     from midflight.store import open_store
-    from midflight.tasks import Task, load_task
+    from midflight.tasks import Task
     from midflight.triggers import EpochStepTimeFreqCtl
 
 _HOMES = {
     "BaseMetric": "midflight.metrics",
     "EpochStepTimeFreqCtl": "midflight.triggers",
-    "EvalReport": "midflight.records",
+    "GradientWatch": "midflight.analyse.gradient_watch",
     "Evaluator": "midflight.evaluator",
     "EvaluatorConfig": "midflight.evaluator",
     "Run": "midflight.run",
@@ -44,7 +44,6 @@ _HOMES = {
     "compare": "midflight.analyse.compare",
     "evaluate_lm": "midflight.pipeline",
     "evaluate_rw": "midflight.pipeline",
-    "load_task": "midflight.tasks",
     "open_store": "midflight.store",
 }
 _MODULES = ("engines", "environ")
@@ -55,15 +54,14 @@ __all__ = [  # noqa: RUF022 - what a newcomer needs first comes first
     "EvaluatorConfig",
     "EpochStepTimeFreqCtl",
     "Task",
-    "load_task",
     "BaseMetric",
     "engines",
     "environ",
     "evaluate_lm",
     "evaluate_rw",
-    "EvalReport",
     "open_store",
     "compare",
+    "GradientWatch",
     "broadcast_tensor_container",
     "WorkflowExecutor",
 ]

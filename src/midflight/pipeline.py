@@ -10,12 +10,9 @@ import hashlib
 import json
 import math
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
 
 from midflight import environ
 from midflight.engines.base import BaseEngine
@@ -24,10 +21,9 @@ from midflight.estimate import estimate_all
 from midflight.metrics import ALWAYS, BaseMetric, check_class, load_metrics, score_all
 from midflight.records import SCORED, Cost, Estimate, EvalReport, Item, Output, Progress, Request, Sample, Score
 from midflight.run import Run
+from midflight.sequential import Looks, SequentialRule, looks_of
+from midflight.sitting import Sitting, resumable
 from midflight.tasks import Task, load_task
-
-COMMIT_S = 0.5
-"""Seconds of outputs that a crash may cost."""
 
 Watch = Callable[[str, int, int, int], None]
 """Told a task's name, how many requests are answered, how many there are so far, and tokens of this sitting."""
@@ -45,6 +41,7 @@ def evaluate_checkpoint(
     watch: Watch | None = None,
     limit_s: float | None = None,
     stalled_s: float | None = None,
+    stop: SequentialRule | None = None,
 ) -> EvalReport:
     """Evaluates the engine's current weights on a task; what was evaluated before is read from the store.
 
@@ -60,24 +57,28 @@ def evaluate_checkpoint(
         limit_s: Seconds that the engine may take; items that it has not answered then are `not_run`. 0 = it is not
             asked at all: what was answered before is scored. None = no limit.
         stalled_s: Seconds that training has stood still for evaluations so far; None = for as long as they took.
+        stop: A rule that may end the evaluation early; it needs a run.
 
     Returns:
         The report. Its status is `failed` if the engine died: what it answered before is in it and is kept.
 
     Raises:
-        ConfigError: If task or metrics are not right.
+        ConfigError: If task, metrics or rule are not right, or the rule's baseline is not there.
         CapabilityError: If the engine cannot do what the task asks; nothing has run then.
     """
     plan = _plan(load_task(task), engine, progress, seed, registered)
-    with _sitting(plan, run) as sitting:
+    looks = looks_of(stop, plan.task, plan.metrics, plan.parts, run, progress)
+    sitting = Sitting(run, plan.identity, plan.task, plan.fingerprint, plan.weights, progress, looks)
+    with resumable(sitting):
         if sitting.done is not None:
             return sitting.done
-        outputs, failure = _answers(plan, engine, sitting, watch, limit_s)
-        samples = _samples(plan, outputs)
+        outputs, failure = _answers(plan, engine, sitting, watch, limit_s, looks)
+        samples = _samples(plan, plan.task.items, outputs, looks)
         scores = score_all(plan.metrics, samples)
         cost = _cost(sitting, outputs, stalled_s, engine.timings())
         estimates = estimate_all(plan.metrics, samples, scores, cost, level=level, seed=seed, skip=plan.skip)
-        report = _report(plan, sitting, estimates, cost, failure, list(_unscored(samples, scores, estimates)))
+        lost = list(_unscored(samples, scores, estimates, looks))
+        report = _report(plan, sitting, estimates, cost, failure, lost, looks)
         sitting.finish(report, scores)
     return report
 
@@ -187,109 +188,55 @@ def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-# -- one sitting: from the first request, or where the last sitting ended, to the report -----------------------------
-
-
-class _Sitting:
-    """Keeps what comes in, so that a crash costs half a second of it; without a run, in memory only."""
-
-    def __init__(self, plan: _Plan, run: Run | None) -> None:
-        self.run, self.started_at, self._began = run, time.time(), time.monotonic()
-        self.known: dict[str, Output] = {}
-        self.done: EvalReport | None = None
-        self.id, self._earlier_s = uuid.uuid4().hex, 0.0
-        self.num_tokens = 0
-        self._uncommitted: list[Output] = []
-        self._committed_at = self._began
-        if run is not None:
-            handle = run.store.begin_evaluation(
-                run.id,
-                run.attempt,
-                plan.identity,
-                plan.task.name,
-                plan.fingerprint,
-                plan.progress,
-                plan.weights,
-                supersede=not run.attached,
-            )
-            self.id, self.done, self._earlier_s = handle.id, handle.done, handle.seconds
-            if self.done is None:
-                run.store.add_items(plan.fingerprint, plan.task.items)
-                answered = run.store.outputs(self.id)
-                self.known = {key: output for key, output in answered.items() if output.error is None}
-
-    @property
-    def seconds(self) -> float:
-        """Seconds that the evaluation took, over all its sittings."""
-        return self._earlier_s + time.monotonic() - self._began
-
-    def add(self, output: Output) -> None:
-        """Takes an output; the first for a request counts."""
-        if self.known.setdefault(output.request_id, output) is not output:
-            return
-        self._uncommitted.append(output)
-        self.num_tokens += output.num_prompt_tokens + output.num_tokens
-        if time.monotonic() - self._committed_at > COMMIT_S:
-            self.commit()
-
-    def commit(self) -> None:
-        """Makes what came in durable."""
-        if self.run is not None and self._uncommitted:
-            self.run.store.add_outputs(self.id, self._uncommitted)
-        self._uncommitted, self._committed_at = [], time.monotonic()
-
-    def finish(self, report: EvalReport, scores: Mapping[str, Sequence[Score]]) -> None:
-        """Keeps the result."""
-        if self.run is not None:
-            self.run.store.finish_evaluation(report, scores)
-
-
-@contextmanager
-def _sitting(plan: _Plan, run: Run | None) -> Iterator[_Sitting]:
-    """A sitting that can be taken up again, however it ends."""
-    sitting = _Sitting(plan, run if run is not None and run.enabled else None)
-    try:
-        yield sitting
-    except BaseException as error:
-        if sitting.run is not None:
-            sitting.commit()
-            status: Literal["cancelled", "failed"] = "cancelled" if isinstance(error, KeyboardInterrupt) else "failed"
-            sitting.run.store.pause_evaluation(sitting.id, sitting.seconds, status)
-        raise
+# -- from the first request, or where the last sitting ended, to the last output ---------------------------------------
 
 
 def _answers(
-    plan: _Plan, engine: BaseEngine, sitting: _Sitting, watch: Watch | None, limit_s: float | None
+    plan: _Plan, engine: BaseEngine, sitting: Sitting, watch: Watch | None, limit_s: float | None, looks: Looks | None
 ) -> tuple[dict[str, Output], str]:
-    """Outputs by request, and why the engine gave up: empty if it did not. One round a turn."""
+    """Outputs by request, and why the engine gave up: empty if it did not. All items at once, or look by look."""
     ends = math.inf if limit_s is None else time.monotonic() + limit_s
-    task, items = plan.task, {item.id: item for item in plan.task.items}
-    pending = [request for item in task.items for request in task.requests(item, plan.chat, plan.seed)]
-    total = 0
+    task = plan.task
+    left = {item.id: task.requests(item, plan.chat, plan.seed) for item in task.items}
+    sitting.total = sum(map(len, left.values()))
+    for items in [task.items] if looks is None else looks.chunks:
+        try:
+            _ask(plan, engine, sitting, [request for item in items for request in left.pop(item.id)], watch, ends)
+        except EngineDiedError as error:
+            sitting.commit()
+            return sitting.known, error.message
+        if looks is not None:
+            looks.look(score_all([looks.metric], _samples(plan, items, sitting.known, looks))[looks.metric.key])
+            if looks.over and any(request.id not in sitting.known for its in left.values() for request in its):
+                looks.skip(left)
+                break
+    return sitting.known, ""
+
+
+def _ask(
+    plan: _Plan, engine: BaseEngine, sitting: Sitting, pending: list[Request], watch: Watch | None, ends: float
+) -> None:
+    """Has requests answered, and those that follow from the answers: one round a turn."""
+    items = {item.id: item for item in plan.task.items}
     while pending:
         for request in pending:
             sample = int(request.id.rsplit("/", 2)[1])
             plan.asked.setdefault(request.item_id, {}).setdefault(sample, []).append(request)
-        total += len(pending)
         asked = [request for request in pending if request.id not in sitting.known]
         expected = {request.id for request in asked}
-        try:
-            for output in engine.run(asked) if time.monotonic() < ends else ():
-                if output.request_id not in expected:
-                    raise EngineError("the engine answered a request that it was not given", got=output.request_id)
-                sitting.add(output)
-                if watch is not None:
-                    watch(task.name, len(sitting.known), total, sitting.num_tokens)
-                if time.monotonic() >= ends:
-                    break
-        except EngineDiedError as error:
-            sitting.commit()
-            return sitting.known, error.message
+        for output in engine.run(asked) if asked and time.monotonic() < ends else ():
+            if output.request_id not in expected:
+                raise EngineError("the engine answered a request that it was not given", got=output.request_id)
+            sitting.add(output)
+            if watch is not None:
+                watch(plan.task.name, len(sitting.known), sitting.total, sitting.num_tokens)
+            if time.monotonic() >= ends:
+                break
         sitting.commit()
         pending = [
             after for request in pending if (after := _next(plan, items[request.item_id], request, sitting.known))
         ]
-    return sitting.known, ""
+        sitting.total += len(pending)
 
 
 def _next(plan: _Plan, item: Item, request: Request, known: Mapping[str, Output]) -> Request | None:
@@ -303,19 +250,29 @@ def _next(plan: _Plan, item: Item, request: Request, known: Mapping[str, Output]
 # -- after the last output -------------------------------------------------------------------------------------------
 
 
-def _samples(plan: _Plan, outputs: Mapping[str, Output]) -> list[list[Sample]]:
+def _samples(
+    plan: _Plan, items: Sequence[Item], outputs: Mapping[str, Output], looks: Looks | None
+) -> list[list[Sample]]:
     """The samples of each item, in the order of the items; what was not answered is `not_run`."""
     return [
         [
             plan.task.sample(item, index, [outputs.get(request.id) for request in asked])
             for index, asked in sorted(plan.asked[item.id].items())
         ]
-        for item in plan.task.items
+        if item.id in plan.asked
+        else [Sample(item, 0, (), None, "not_run", looks.note if looks and looks.skipped else "not answered")]
+        for item in items
     ]
 
 
 def _report(
-    plan: _Plan, sitting: _Sitting, estimates: Sequence[Estimate], cost: Cost, failure: str, lost: Sequence[str]
+    plan: _Plan,
+    sitting: Sitting,
+    estimates: Sequence[Estimate],
+    cost: Cost,
+    failure: str,
+    lost: Sequence[str],
+    looks: Looks | None,
 ) -> EvalReport:
     run = sitting.run
     return EvalReport(
@@ -327,7 +284,7 @@ def _report(
         weights=plan.weights,
         status="failed" if failure else "partial" if lost else "done",
         progress=plan.progress,
-        estimates=estimates,
+        estimates=looks.with_interval(estimates) if looks else estimates,
         cost=cost,
         seed=plan.seed,
         started_at=sitting.started_at,
@@ -336,11 +293,12 @@ def _report(
         errors=_errors(lost, failure),
         software=environ.software(),
         settings=plan.task.settings,
+        decided=looks.decided() if looks else None,
     )
 
 
 def _cost(
-    sitting: _Sitting, outputs: Mapping[str, Output], stalled_s: float | None, rank_seconds: Mapping[str, float]
+    sitting: Sitting, outputs: Mapping[str, Output], stalled_s: float | None, rank_seconds: Mapping[str, float]
 ) -> Cost:
     share = None
     if sitting.run is not None and sitting.run.trains:
@@ -360,9 +318,14 @@ def _cost(
 
 
 def _unscored(
-    samples: Sequence[Sequence[Sample]], scores: Mapping[str, Sequence[Score]], estimates: Sequence[Estimate]
+    samples: Sequence[Sequence[Sample]],
+    scores: Mapping[str, Sequence[Score]],
+    estimates: Sequence[Estimate],
+    looks: Looks | None,
 ) -> Iterator[str]:
-    """Why items have no score, each reason once an item, and why metrics have no value."""
+    """Why items have no score, each reason once an item, and why metrics have no value; not what a rule skipped."""
+    skipped = looks.skipped if looks else frozenset()
+    samples = [group for group in samples if group[0].item.id not in skipped]
     for group in samples:
         lost = next((sample for sample in group if sample.state not in SCORED), None)
         if lost is not None:
@@ -370,7 +333,7 @@ def _unscored(
     lost_items = {group[0].item.id for group in samples if any(sample.state not in SCORED for sample in group)}
     for found in scores.values():
         for score in found:
-            if score.state not in SCORED and score.item_id not in lost_items:
+            if score.state not in SCORED and score.item_id not in lost_items | skipped:
                 yield f"{score.state}: {score.metric}: {score.note}"
     for estimate in estimates:
         if estimate.method == "failed":

@@ -16,7 +16,7 @@ from typing import Any, cast
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from midflight.errors import ConfigError
-from midflight.records import Cost, Decision, Estimate, EvalReport, Progress, Subject, Verdict
+from midflight.records import Cost, Decided, Decision, Estimate, EvalReport, Progress, Subject, Verdict
 
 REPORT_VERSION = 1
 VERDICT_VERSION = 1
@@ -30,7 +30,7 @@ _WRITTEN: Mapping[str, tuple[type, int]] = {
 
 @lru_cache
 def _adapter(name: str) -> TypeAdapter[Any]:
-    for part in (Progress, Estimate, Cost, EvalReport, Subject, Decision, Verdict):
+    for part in (Progress, Estimate, Cost, Decided, EvalReport, Subject, Decision, Verdict):
         # a later release may add fields within this version: they are no error
         setattr(part, "__pydantic_config__", ConfigDict(extra="ignore"))  # noqa: B010 - not declared
     return TypeAdapter(_WRITTEN[name][0])

@@ -13,7 +13,7 @@ import mmap
 import os
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,24 @@ _NAMES = {
 
 ALIGNMENT = 64
 """Bytes, as torch aligns what it allocates: kernels sum in another order where an address is odd."""
+
+
+def whole(tensor: Any) -> Any:
+    """A tensor that lies in shards on the ranks (FSDP2), put together by a collective call; any other as it is."""
+    if not hasattr(tensor, "full_tensor"):
+        return tensor
+    return tensor.detach().to(tensor.device_mesh.device_type).full_tensor()  # shards may have been put off to the host
+
+
+def wholes(modules: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Each parameter of some modules that lies in shards, and the whole of it: in the room of one more parameter.
+
+    A collective call for each, in one order on all ranks.
+    """
+    for module in modules:
+        for parameter in module.parameters():
+            if hasattr(parameter, "full_tensor"):
+                yield parameter, whole(parameter)
 
 
 class Skeleton:
@@ -71,6 +89,12 @@ class Skeleton:
         class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             def persistent_id(self, thing: Any) -> Any:
                 return skeleton._number(thing) if _is_tensor(thing) else None
+
+            def reducer_override(self, thing: Any) -> Any:
+                if hasattr(thing, "_is_fsdp_managed_module"):
+                    make, arguments, *rest = _plain_module(thing).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+                    return _made, (make, arguments), *rest  # pickle wants the class of `thing` in the usual form
+                return super().reducer_override(thing)
 
         target = io.BytesIO()
         try:
@@ -164,15 +188,25 @@ class Buffer:
             self._map = mmap.mmap(file.fileno(), layout.size)
         self.views = layout.views(self._map)
 
-    def write(self, tensors: Sequence[Any]) -> None:
-        """Copies tensors in, from whatever device they are on."""
+    def write(self, tensors: Sequence[Any], wholes: Iterable[tuple[Any, Any]] = ()) -> None:
+        """Copies tensors in, from whatever device they are on.
+
+        Args:
+            tensors: In the order of the layout.
+            wholes: Those of them that lie in shards, each with the whole of it, in any order.
+        """
         if not self.views:
             return
         import torch
 
+        views = {id(tensor): view for view, tensor in zip(self.views, tensors, strict=True)}
         with torch.no_grad():
-            for view, tensor in zip(self.views, tensors, strict=True):
-                view.copy_(tensor.detach(), non_blocking=True)
+            for tensor, full in wholes:
+                if id(tensor) in views:
+                    views.pop(id(tensor)).copy_(full, non_blocking=True)
+            for tensor in tensors:
+                if id(tensor) in views:
+                    views[id(tensor)].copy_(tensor.detach(), non_blocking=True)
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.synchronize()
 
@@ -209,6 +243,14 @@ class Layout:
         """Whether tensors have these shapes and types."""
         return self.specs == [(str(t.dtype).removeprefix("torch."), tuple(t.shape)) for t in tensors]
 
+    def describes(self, path: Path) -> bool:
+        """Whether a file holds such tensors, under the same names."""
+        try:
+            with path.open("rb") as file:
+                return file.read(len(self.header)) == self.header and path.stat().st_size == self.size
+        except OSError:
+            return False
+
     def empty(self, devices: Sequence[str]) -> list[Any]:
         """Tensors of these shapes and types, on the given devices."""
         if not self.specs:  # an engine without a model in it, perhaps on a machine without torch
@@ -235,6 +277,25 @@ class Layout:
             )
             found.append(flat.view(shape))
         return found
+
+
+def _plain_module(module: Any) -> Any:
+    """A module in shards (FSDP2) as it was before: of its own class, without hooks and state of `torch.distributed`."""
+
+    def is_foreign(value: Any) -> bool:
+        return str(getattr(value, "__module__", "")).startswith("torch.distributed.")
+
+    plain: Any = object.__new__(type(module).__mro__[2] if is_foreign(type(module)) else type(module))
+    for name, value in vars(module).items():
+        if name.endswith("_hooks") and isinstance(value, dict):
+            value = type(value)((key, hook) for key, hook in value.items() if not is_foreign(hook))
+        if not (is_foreign(value) or name.startswith("__composable_api_") or "_fsdp_" in name):
+            vars(plain)[name] = value
+    return plain
+
+
+def _made(make: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    return make(*arguments)
 
 
 def _is_tensor(thing: Any) -> bool:

@@ -14,7 +14,14 @@ from datetime import timedelta
 import numpy as np
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["torch.distributed", "midflight.distributed._peers"])
+CONTEXT.set_forkserver_preload(
+    [
+        "torch.distributed.fsdp",
+        "transformers.models.llama.modeling_llama",
+        "midflight.engines.hf",
+        "midflight.evaluator",
+    ]
+)
 
 LIMIT_S = 60.0
 """Past this a rank is taken to hang."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
@@ -13,8 +14,8 @@ import torch.distributed as dist
 from ranks import run_ranks
 
 import midflight as mf
-from midflight.errors import ConfigError
 from midflight.evaluator import across_ranks
+from midflight.sequential import SequentialRule
 
 ROWS = [{"a": a, "b": "x" * (a * a % 37)} for a in range(23)]
 
@@ -161,95 +162,52 @@ def test_the_leader_of_a_group_that_dies_costs_its_group():
     assert "the post office of rank 2 is gone" in ranks[3][1]
 
 
-def _fsdp(rank):
-    import torch
-    from torch.distributed.fsdp import fully_shard
-
-    model, tokenizer = _small()
-    optimiser_steps = []
-
-    def train(model, optimiser) -> float:
-        loss = model(input_ids=tokens, labels=tokens).loss
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-        optimiser_steps.append(1)
-        return loss.item()
-
-    tokens = torch.arange(24).view(2, 12) % 17
-    for layer in model.model.layers:
-        fully_shard(layer)
-    fully_shard(model)
-    optimiser = torch.optim.SGD(model.parameters(), 0.1)
-    with pytest.raises(ConfigError, match="async_mode with a model in shards"):
-        mf.Evaluator(mf.EvaluatorConfig(async_mode=True), _texts(), mf.engines.HF(model, tokenizer))
+def _resume_untold(rank, folder):
+    run = mf.Run("p", "r", store=f"{folder}/s.db", resume="must")
     ev = mf.Evaluator(
-        mf.EvaluatorConfig(distributed=True, freq_steps=2, eval_before_train=True),
-        _texts(),
-        mf.engines.HF(model, tokenizer),
+        mf.EvaluatorConfig(distributed=True, freq_steps=1, eval_before_train=True),
+        tasks(),
+        mf.engines.Fake(answer),
+        run,
         quiet=True,
     )
-    losses = []
-    with ev:
-        for step in range(1, 4):
-            losses.append(train(model, optimiser))
-            ev.step(step)
-    kinds = {type(p).__name__ for p in model.parameters()}
-    return losses, [(r.progress.step, r.weights, plain(r)) for r in ev.reports], kinds
+    ev.start()  # nobody says at which step: nothing is measured, on no rank
+    found = [len(ev.reports), len(ev.step(1))]
+    dist.barrier()
+    return found
 
 
-def _small():
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    from midflight.demo.model import make_tokenizer
-
-    tokenizer = make_tokenizer()
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, initializer_range=0.3,
-    )  # fmt: skip
-    return LlamaForCausalLM(config), tokenizer
+def test_a_run_that_is_resumed_is_so_on_all_ranks(tmp_path):
+    mf.Run("p", "r", store=f"{tmp_path}/s.db").finish()
+    assert run_ranks(_resume_untold, 2, str(tmp_path)) == [[0, 2], [0, 0]]
 
 
-def _texts() -> list[mf.Task]:
-    rows = [{"text": "1" * (1 + i % 5) + "+2="} for i in range(7)]
-    return [
-        mf.Task("said", rows, prompt="{{ text }}", target="text", metrics=["exact_match"], sampling={"max_tokens": 4}),
-        mf.Task("read", rows, kind="loglikelihood", text="{{ text }}", metrics=["perplexity"]),
-    ]
+def decide(rank, size, store):
+    """What a rule says of an equal model, and how many requests this rank answered."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
+    engine = mf.engines.Fake(answer)
+    task = tasks([{"a": a, "b": ""} for a in range(300)])[0]
+    rule = SequentialRule(task="numbers", margin=0.1, look=16)
+    config = mf.EvaluatorConfig(distributed=size > 1, eval_before_train=True, sequential=[rule])
+    run = mf.Run("p", f"ranks-{size}", store=store)
+    ev = mf.Evaluator(config, [task], engine, run, quiet=True)
+    ev.start()
+    ev.step(1)
+    found = [(report.status, report.decided) for report in ev.finish()]
+    if size > 1:
+        dist.barrier()  # rank 0 stays until all have read their letters
+    return found, len(engine.seen)
 
 
-def test_an_fsdp_model_is_evaluated_as_if_it_were_whole_and_trains_on():
-    import torch
-
-    ranks = run_ranks(_fsdp, 2)
-    losses, reports, kinds = ranks[0]
-    model, tokenizer = _small()
-    optimiser, whole = torch.optim.SGD(model.parameters(), 0.1), []
-    tokens = torch.arange(24).view(2, 12) % 17
-    engine = mf.engines.HF(model, tokenizer)
-    expected = [[plain(mf.evaluate_lm(engine, task)) for task in _texts()]]
-    for step in range(1, 4):
-        loss = model(input_ids=tokens, labels=tokens).loss
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-        whole.append(loss.item())
-        if step != 1:
-            expected.append([plain(mf.evaluate_lm(engine, task)) for task in _texts()])
-    assert losses == pytest.approx(whole, rel=1e-5)
-    assert kinds == {"DTensor"} or kinds == {"Parameter"}
-    assert [step for step, _, _ in reports] == [0, 0, 2, 2, 3, 3]
-    assert reports[0][1] == engine_weights_at_start()
-    for (_, _, found), wanted in zip(reports, [each for pair in expected for each in pair], strict=True):
-        assert found["status"] == wanted["status"] == "done"
-        for mine, theirs in zip(found["estimates"], wanted["estimates"], strict=True):
-            assert mine[0] == theirs[0]
-            assert mine[2] == pytest.approx(theirs[2], rel=1e-4)
-
-
-def engine_weights_at_start() -> str:
-    model, tokenizer = _small()
-    return mf.engines.HF(model, tokenizer).weights()
+def test_a_rule_ends_an_evaluation_over_ranks(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "0")  # and put back what `decide` sets here
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    (((status, decided),), asked) = decide(0, 1, str(tmp_path / "one.db"))
+    ranks = run_ranks(decide, 3, 3, str(tmp_path / "ranks.db"))
+    (((status_of_ranks, of_ranks),), _) = ranks[0]
+    assert (status, status_of_ranks, decided.outcome, decided.early) == ("done", "done", "pass", True)
+    assert dataclasses.replace(of_ranks, baseline="", evaluation="") == dataclasses.replace(
+        decided, baseline="", evaluation=""
+    )
+    assert [found for found, _ in ranks[1:]] == [[], []]
+    assert sum(count for _, count in ranks) == asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -39,8 +40,18 @@ def requests(count: int) -> list[Request]:
     return [Request(f"{i:04d}/0/0", f"{i:04d}", "generate", "x" * (i % 7), sampling=Sampling()) for i in range(count)]
 
 
-def echo(request) -> str:
-    return f"{request.item_id} {os.getpid()}"
+class Together:
+    """Answers once so many processes are asked; says who answers, and where."""
+
+    def __init__(self, folder: Path, count: int):
+        self.folder, self.count = folder, count
+        folder.mkdir(exist_ok=True)
+
+    def __call__(self, request) -> str:
+        (self.folder / str(os.getpid())).touch()
+        while len(list(self.folder.iterdir())) < self.count:
+            time.sleep(0.01)
+        return f"{request.item_id} {ray.get_runtime_context().get_node_id()} {os.getpid()}"
 
 
 class KillOnce:
@@ -60,13 +71,13 @@ class KillOnce:
         return request.item_id
 
 
-def test_each_request_is_answered_once_by_several(cluster):
-    engine = mf.engines.Ray(Fake(echo), workers=3)
+def test_each_request_is_answered_once_by_several(cluster, tmp_path):
+    engine = mf.engines.Ray(Fake(Together(tmp_path / "pids", 3)), workers=3)
     outputs = list(engine.run(requests(100)))
     assert Counter(o.request_id for o in outputs) == Counter(r.id for r in requests(100))
     assert all(o.text.split()[0] == o.request_id[:4] for o in outputs)
-    assert len({o.text.split()[1] for o in outputs}) > 1
-    assert str(os.getpid()) not in {o.text.split()[1] for o in outputs}
+    assert sum(nodes_of(outputs).values()) == 3
+    assert str(os.getpid()) not in {o.text.split()[2] for o in outputs}
     assert sum(engine.timings().values()) > 0
     assert list(engine.run([])) == []
     engine.close()
@@ -140,11 +151,48 @@ def test_a_node_that_is_lost_costs_nothing(cluster):
     engine.close()
 
 
+def nodes_of(outputs) -> Counter:
+    """How many actors answered on each node."""
+    return Counter(node for node, _ in {tuple(output.text.split()[1:]) for output in outputs})
+
+
+def test_actors_share_as_many_nodes_as_they_are_told(cluster, tmp_path):
+    for nodes, workers, wanted in ((1, 2, [2]), (2, 2, [1, 1]), (2, 3, [1, 2])):
+        together = Together(tmp_path / f"{nodes} {workers}", workers)
+        engine = mf.engines.Ray(Fake(together), workers=workers, local_eval_nodes=nodes)
+        outputs = list(engine.run(requests(100)))
+        assert Counter(o.request_id for o in outputs) == Counter(r.id for r in requests(100))
+        assert sorted(nodes_of(outputs).values()) == wanted
+        engine.close()
+
+
+def test_one_of_the_nodes_is_lost_and_there_is_no_other(cluster):
+    """Those on the other node go on; what the lost one had is asked again."""
+    extra = cluster.add_node(num_cpus=0, resources={"here": 1}, object_store_memory=80_000_000)
+    other = cluster.add_node(num_cpus=0, resources={"here": 1}, object_store_memory=80_000_000)
+    engine = mf.engines.Ray(Fake("1", delay_s=0.01), workers=2, local_eval_nodes=2, num_cpus=0, resources={"here": 1})
+    outputs = []
+    for number, output in enumerate(engine.run(requests(300))):
+        outputs.append(output)
+        if number == 30:
+            cluster.remove_node(extra, allow_graceful=False)
+    assert Counter(o.request_id for o in outputs) == Counter(r.id for r in requests(300))
+    assert all(o.error is None for o in outputs)
+    engine.close()
+    cluster.remove_node(other, allow_graceful=False)
+
+
 def test_what_the_cluster_does_not_have(cluster):
     engine = mf.engines.Ray(Fake("1"), workers=1, resources={"unobtainium": 1}, start_s=1.0)
     with pytest.raises(EngineDiedError, match=r"no actor of the Ray cluster started within 1 s.*unobtainium"):
         list(engine.run(requests(3)))
     engine.close()
+    scattered = mf.engines.Ray(Fake("1"), workers=9, local_eval_nodes=9, start_s=1.0)
+    with pytest.raises(EngineDiedError, match=r"no actor.*within 1 s.*on 9 nodes"):
+        list(scattered.run(requests(3)))
+    scattered.close()
+    with pytest.raises(ConfigError, match="local_eval_nodes; got 3; allowed: 1 to 2"):
+        mf.engines.Ray(Fake("1"), workers=2, local_eval_nodes=3)
     with pytest.raises(ConfigError, match="workers; got 0"):
         mf.engines.Ray(Fake("1"), workers=0)
 

@@ -191,11 +191,16 @@ def diagnose_log(log: ImportedRun, kinds: Sequence[str] | None = None) -> Diagno
         log: The run, as it was imported.
         kinds: Detectors to use; None = all.
     """
-    columns = {
+    columns = columns_of_log(log)
+    return diagnose(log.name, columns, facts_of_log(log, columns), kinds)
+
+
+def columns_of_log(log: ImportedRun) -> Columns:
+    """The series of a log that have a canonical name."""
+    return {
         canonical: (log.series[original].steps.tolist(), log.series[original].values.tolist())
         for original, canonical in log.canonical.items()
     }
-    return diagnose(log.name, columns, facts_of_log(log, columns), kinds)
 
 
 def facts_of_log(log: ImportedRun, columns: Columns) -> Facts:

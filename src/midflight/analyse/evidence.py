@@ -137,6 +137,17 @@ def side_of(store: Store | None, wanted: str) -> Side:
         return side_of_files(Path(wanted))
     if store is None:
         raise ConfigError(f"no file or folder {shorten(wanted)!r}")
+    _, reports = reports_of(store, wanted)
+    newest = {report.task: report for report in sorted(reports, key=lambda r: (r.progress.step, r.started_at))}
+    return Side(wanted, {task: StoredEvidence(report, store) for task, report in sorted(newest.items())})
+
+
+def reports_of(store: Store, wanted: str) -> tuple[RunInfo, list[EvalReport]]:
+    """The run that a person means, and its evaluations by step; behind an ``@`` those of a step, ``first`` or ``last``.
+
+    Raises:
+        ConfigError: If there is no such run, or no such evaluation; says what there is.
+    """
     name, at, step = wanted.rpartition("@")
     if at and any(run.name == wanted for run in store.runs()):
         name, at = "", ""  # the @ is part of a name
@@ -144,10 +155,7 @@ def side_of(store: Store | None, wanted: str) -> Side:
     reports = store.reports(run.id)
     if not reports:
         raise ConfigError(f"run {run.name!r} has no finished evaluation", hint=f"midflight show {run.name}")
-    if at:
-        reports = _at_step(reports, step, run.name)
-    newest = {report.task: report for report in sorted(reports, key=lambda r: (r.progress.step, r.started_at))}
-    return Side(wanted, {task: StoredEvidence(report, store) for task, report in sorted(newest.items())})
+    return run, _at_step(reports, step, run.name) if at else reports
 
 
 def named_sides(wanted: Sequence[str], store: str | None = None) -> list[Side]:

@@ -17,16 +17,17 @@ _ACTOR = r"(?:\w*actor/|policy/)?"
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     # what was measured on held-out data
-    "eval_loss": (rf"{_E}(?:lm_)?loss", "tel", rf"{_E}.*cross_?entropy", rf"{_E}.*[_/](?:lm_)?loss(?:/avg)?"),
-    "eval_perplexity": (rf"{_E}(?:ppl|perplexity)", rf"{_E}.*perplexity"),
+    "eval_loss": (rf"{_E}(?:lm_)?loss", "tel", rf"{_E}.*cross_?entropy", rf"{_E}.*[_/](?:lm_)?loss(?:/avg|_value)?"),
+    "eval_perplexity": (rf"{_E}(?:.*_)?(?:ppl|perplexity)", rf"{_E}.*perplexity"),
     "eval_bits_per_byte": (rf"{_E}bpb", rf"{_E}bits_per_byte"),
     "eval_reward": (rf"{_E}rewards?(?:/mean)?", r"val_core/.*/reward/mean@\d+", r"val/test_score/.*",
                     rf"{_E}.*reward(?:/mean)?(?:@\d+)?"),
     "eval_accuracy": (rf"{_E}(?:acc|accuracy)", rf"{_E}mean_token_accuracy", rf"{_E}.*accurac(?:y|ies)",
                       r"val_core/.*/acc/mean@\d+"),
+    "eval_score": ("core_metric",),
     # losses
-    "loss": ("loss", "train_loss", "lm_loss", "trl", "loss/train/total", "loss_metrics/global_avg_loss",
-             "metrics/train/languagecrossentropy", "total_loss", "loss_total", "dpo_loss", "logits_loss"),
+    "loss": ("loss", "train_loss", "training_loss", "lm_loss", "trl", "loss/train/total", "total_loss", "loss_total",
+             "loss_metrics/global_avg_loss", "metrics/train/languagecrossentropy", "dpo_loss", "logits_loss"),
     "loss_max": ("loss_metrics/global_max_loss",),
     "policy_loss": (rf"{_ACTOR}pg_loss", rf"{_ACTOR}actor_loss/avg", "policy_loss", "loss/policy_avg", "actor_loss"),
     "value_loss": ("critic/vf_loss", "value_loss", "vf_loss", "loss/value_avg", "critic_loss", "critic/loss"),
@@ -122,7 +123,7 @@ _RULES = [
     for canonical, patterns in NAMES.items()
     for place, pattern in enumerate(patterns)
 ]
-_TRAINING = re.compile(r"train(?:ing)?/")
+_TRAINING = re.compile(r"^train(?:ing)?/")
 _EVALUATION = re.compile(rf"{_HELD_OUT}(?:[-_/. :]|$)|tel$|val_core/|val_aux/|.*[/_](?:eval|validation)/")
 _NO_EVALUATION = re.compile(r"val/(?:ratio|ratio_var|clipfrac_avg|num_eos_tokens)|test_time.*")
 """What TRL's PPO calls so is no validation."""

@@ -41,12 +41,15 @@ def _register() -> None:
     from midflight.cli.groups import groups
     from midflight.cli.import_ import import_logs
     from midflight.cli.plot import plot
+    from midflight.cli.power import power
     from midflight.cli.report import report
     from midflight.cli.runs import runs
+    from midflight.cli.savings import savings
     from midflight.cli.scaling import scaling
     from midflight.cli.schema import schema
     from midflight.cli.serve import serve
     from midflight.cli.show import show
+    from midflight.cli.sweep import sweep
     from midflight.cli.trend import trend
     from midflight.cli.watch import watch
 
@@ -60,12 +63,15 @@ def _register() -> None:
         "serve": serve,
         "report": report,
         "plot": plot,
+        "power": power,
         "compare": compare,
         "flips": flips,
         "diagnose": diagnose,
         "trend": trend,
         "groups": groups,
         "scaling": scaling,
+        "savings": savings,
+        "sweep": sweep,
         "import": import_logs,
         "gate": gate,
         "catalog": catalog,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from midflight.errors import LeaseLostError, MidflightError, shorten
 from midflight.pipeline import evaluate_checkpoint, metrics_of, task_fingerprint
 from midflight.records import Progress
 from midflight.run import Run
+from midflight.sequential import SequentialRule, looks_of
 from midflight.show.lines import report_line, without_value
 from midflight.store.leases import Lease, Leases
 from midflight.tasks import Task
@@ -31,10 +32,14 @@ class CheckpointEvaluator:
         load: Makes an engine of a checkpoint: from where its files are, and what it is called.
         console: Where results are shown, a line each.
         dead_s: Seconds after which a watcher that gives no sign of life is dead.
+        rules: Task to the rule that may end its evaluations early.
         after: Called with each checkpoint that is evaluated, now or before; False if it failed.
 
     Attributes:
         failed: Names of checkpoints that could not be evaluated, or not wholly, or with which `after` failed.
+
+    Raises:
+        ConfigError: If a rule does not fit its task, or its baseline is not there.
     """
 
     def __init__(
@@ -45,13 +50,19 @@ class CheckpointEvaluator:
         load: Callable[[Path, str], BaseEngine],
         console: Console,
         dead_s: float = 60.0,
+        rules: Mapping[str, SequentialRule] = {},
         after: Callable[[Path], bool] | None = None,
     ) -> None:
         self.tasks, self.run, self.seed, self.load, self.console = tasks, run, seed, load, console
+        self.rules = rules
         self.failed: list[str] = []
         self._after = after
         self._leases = Leases(run.store, environ.owner(), dead_s)
-        self._fingerprints = {task.name: task_fingerprint(task, metrics_of(task))[1] for task in tasks}
+        self._fingerprints = {}
+        for task in tasks:
+            metrics = metrics_of(task)
+            parts, self._fingerprints[task.name] = task_fingerprint(task, metrics)
+            looks_of(rules.get(task.name), task, metrics, parts, run)  # a rule that cannot work is refused now
 
     def evaluate(self, checkpoint: Checkpoint) -> bool:
         """Evaluates a checkpoint on the tasks that are not done; False if another process is at it."""
@@ -86,6 +97,7 @@ class CheckpointEvaluator:
                     progress=Progress(checkpoint.step),
                     seed=self.seed,
                     watch=lambda *_: lease.check(),
+                    stop=self.rules.get(task.name),
                 )
                 self.console.print(report_line(report), markup=False, soft_wrap=True)
                 if report.status != "done" or without_value(report):
@@ -96,6 +108,7 @@ class CheckpointEvaluator:
         written = max(p.stat().st_mtime for p in [checkpoint.path, *checkpoint.path.rglob("*.safetensors")])
         return any(
             report.status == "done"
+            and (task.name in self.rules or report.decided is None or not report.decided.early)
             and report.task_fingerprint == self._fingerprints[task.name]
             and report.engine.get("model") == str(checkpoint.path)
             and report.seed == self.seed

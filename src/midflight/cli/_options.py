@@ -14,6 +14,7 @@ from midflight.errors import ConfigError, MidflightError, TaskError, is_text, sh
 from midflight.records import MAX_STEP
 
 if TYPE_CHECKING:
+    from midflight.sequential import SequentialRule
     from midflight.store import Store
     from midflight.tasks import Task
 
@@ -23,6 +24,18 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, for machines.")]
 ProjectOption = Annotated[str | None, typer.Option("--project", help="Only this project.")]
 
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        help="With --margin: end as soon as it is decided how this compares with RUN, RUN@STEP, PROJECT/RUN@STEP, or"
+        " start, the first evaluation of its own run.",
+    ),
+]
+MarginOption = Annotated[
+    float | None, typer.Option("--margin", help="With --baseline: difference that is tolerated, or asked for.")
+]
+ClaimOption = Annotated[str, typer.Option("--claim", help="With --baseline: not_worse or better, by the margin.")]
 
 MAX_SEED = 1 << 63
 
@@ -116,3 +129,22 @@ def existing_store(url: str | None) -> Store:
     from midflight.store import open_store
 
     return open_store(url, create=False)
+
+
+def rules_for(
+    tasks: list[Task], baseline: str | None, margin: float | None, claim: str, seed: int
+) -> dict[str, SequentialRule]:
+    """The rule that may end the evaluation of each task early; none without a baseline.
+
+    Raises:
+        ConfigError: If there is a margin without a baseline or the other way round, or a value is wrong.
+    """
+    from midflight.config import build
+    from midflight.sequential import SequentialRule
+
+    if (baseline is None) != (margin is None):
+        raise ConfigError("--baseline and --margin", got=(baseline, margin), allowed="both, or neither")
+    if baseline is None:
+        return {}
+    given = {"baseline": baseline, "margin": margin, "claim": claim, "seed": seed}
+    return {task.name: build(SequentialRule, {**given, "task": task.name}, "--baseline") for task in tasks}

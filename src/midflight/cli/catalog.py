@@ -16,6 +16,7 @@ SECTIONS = {
     "engines": ("midflight.engines", ".py"),
     "sources": ("midflight.tasks.sources", ".py"),
     "importers": ("midflight.analyse.importers", ".py"),
+    "detectors": ("midflight.analyse.detectors", ".py"),
     "kinds of task": ("midflight.tasks.kinds", ".py"),
     "steps of a workflow": ("midflight.gate.workflow.steps", ".py"),
 }
@@ -25,7 +26,7 @@ def catalog(
     key: Annotated[str | None, typer.Argument(help="One of them: print its TOML or its documentation.")] = None,
     json_: JsonOption = False,
 ) -> int:
-    """List tasks, metrics, engines, sources and steps of a workflow, a line each; or print what one of them is."""
+    """List all that is a file in a folder (tasks, metrics, engines, detectors, …), a line each; or print one."""
     from midflight import catalog as registry
 
     if key is not None:
@@ -58,7 +59,7 @@ def _content(key: str) -> str:
             if key in (one, _shown(one)):
                 found.append(registry.content(package, one))
     if not found:
-        raise registry.unknown("tasks, metrics, engines, sources, kinds and steps", key, known)
+        raise registry.unknown("keys of the catalog", key, known)
     return "\n\n".join(text.rstrip() for text in found)
 
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption
+from midflight.cli._options import BaselineOption, ClaimOption, JsonOption, MarginOption, StoreOption
 from midflight.errors import ConfigError, shorten
 from midflight.records import EvalReport
 
 if TYPE_CHECKING:
     from midflight.engines import BaseEngine
     from midflight.run import Run
+    from midflight.sequential import SequentialRule
     from midflight.tasks import Task
 
 
@@ -33,6 +34,9 @@ def evaluate(
     ] = None,
     project: Annotated[str, typer.Option("--project", help="Project of the run.")] = "default",
     step: Annotated[int, typer.Option(help="Training step that the weights are from.")] = 0,
+    baseline: BaselineOption = None,
+    margin: MarginOption = None,
+    claim: ClaimOption = "not_worse",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the reports as a JSON list.")] = None,
     dtype: Annotated[str | None, typer.Option(help="hf: float32, bfloat16, float16 or auto.")] = None,
     device: Annotated[str | None, typer.Option(help="hf: cuda, cpu, …")] = None,
@@ -47,7 +51,7 @@ def evaluate(
     json_: JsonOption = False,
 ) -> int:
     """Evaluate a model on tasks. What was evaluated before is read from the store; what was begun is completed."""
-    from midflight.cli._options import checked_model, checked_seed, checked_step, load_tasks, print_json
+    from midflight.cli._options import checked_model, checked_seed, checked_step, load_tasks, print_json, rules_for
     from midflight.cli._quiet import quiet_libraries
 
     quiet_libraries()
@@ -61,6 +65,7 @@ def evaluate(
     if no_chat:
         chosen["chat"] = False
     tasks = load_tasks(task, limit, seed)
+    rules = rules_for(tasks, baseline, margin, claim, seed)
     if print_prompts is not None:
         return _print_prompts(model, chosen, tasks, print_prompts, seed)
 
@@ -70,7 +75,7 @@ def evaluate(
     opened = open_store(store)  # a store that cannot be opened shows before a model is loaded
     with _load(model, chosen, quiet=json_) as engine:
         record = Run(project, run or _run_name(model), store=opened, resume="attach")
-        reports = _evaluate(engine, tasks, record, step, seed, quiet=json_)
+        reports = _evaluate(engine, tasks, record, step, seed, rules, quiet=json_)
     if json_:
         print_json([dataclasses.asdict(report) for report in reports])
     if out is not None:
@@ -102,7 +107,13 @@ def _load(model: str, options: dict[str, object], quiet: bool) -> BaseEngine:
 
 
 def _evaluate(
-    engine: BaseEngine, tasks: Sequence[Task], record: Run, step: int, seed: int, quiet: bool
+    engine: BaseEngine,
+    tasks: Sequence[Task],
+    record: Run,
+    step: int,
+    seed: int,
+    rules: Mapping[str, SequentialRule],
+    quiet: bool,
 ) -> list[EvalReport]:
     """The report of each task, shown as it comes."""
     from midflight.pipeline import evaluate_checkpoint
@@ -114,7 +125,9 @@ def _evaluate(
     with record, watching(console(stderr=True), quiet) as tell:
         for one in tasks:
             began = time.time()
-            found = evaluate_checkpoint(one, engine, run=record, progress=Progress(step), seed=seed, watch=tell)
+            found = evaluate_checkpoint(
+                one, engine, run=record, progress=Progress(step), seed=seed, watch=tell, stop=rules.get(one.name)
+            )
             reports.append(found)
             if not quiet:
                 console().print(report_table(found, from_store=found.started_at < began))

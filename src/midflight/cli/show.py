@@ -82,7 +82,7 @@ def _last_of_each(reports: Sequence[EvalReport]) -> list[EvalReport]:
 
 def _show_run(store: Store, view: RunView, out: Console, whole: bool) -> None:
     from midflight.show.state import unfinished_line
-    from midflight.show.tables import curve_table, heads_table, reasons, with_attempt
+    from midflight.show.tables import curve_table, decisions, heads_table, reasons, with_attempt
 
     info = view.info
     out.print(f"{info.project}/{info.name} (run {info.id}): {with_attempt(view)}", markup=False)
@@ -91,6 +91,8 @@ def _show_run(store: Store, view: RunView, out: Console, whole: bool) -> None:
     for task in dict.fromkeys(report.task for report in view.reports):
         own = [report for report in view.reports if report.task == task]
         out.print(curve_table(own))
+        for line in decisions(own):
+            out.print(line, markup=False, soft_wrap=True)
         for reason in reasons(own):
             out.print(reason, style="red", markup=False, soft_wrap=True)
     if not whole:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midflight.cli._options import StoreOption
+from midflight.cli._options import BaselineOption, ClaimOption, MarginOption, StoreOption
 from midflight.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
@@ -37,11 +39,17 @@ def watch(
     then: Annotated[
         Path | None, typer.Option("--then", help="Workflow that is carried out with each evaluated checkpoint.")
     ] = None,
+    stop_file: Annotated[
+        Path | None, typer.Option("--stop-file", help="File that is written once training should end, with the reason.")
+    ] = None,
     store: StoreOption = None,
     run: Annotated[
         str | None, typer.Option("--run", help="Run that the results belong to. Default: the folder.")
     ] = None,
     project: Annotated[str, typer.Option("--project", help="Project of the run.")] = "default",
+    baseline: BaselineOption = None,
+    margin: MarginOption = None,
+    claim: ClaimOption = "not_worse",
     interval: Annotated[float, typer.Option(help="Seconds between two looks.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="Evaluate what is finished now, and end.")] = False,
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new checkpoint.")] = None,
@@ -60,19 +68,16 @@ def watch(
 
     quiet_libraries()
     from midflight.cli._checkpoints import CheckpointEvaluator
-    from midflight.cli._options import checked_seed, load_tasks
+    from midflight.cli._options import checked_seed, load_tasks, rules_for
     from midflight.run import Run
     from midflight.show.tables import console
     from midflight.triggers import CheckpointWatcher
     from midflight.triggers.keeping import tidy
 
-    for name, value in (("--interval", interval), ("--idle", idle), ("--dead-after", dead_after)):
-        if value is not None and not 0 < value <= LONGEST_S:
-            raise ConfigError(name, got=value, allowed=f"seconds above 0, up to {LONGEST_S:,}")
+    _check(interval, idle, dead_after, dispatch)
     checked_seed(seed)
-    if dispatch not in ("process", "ray"):
-        raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
     tasks = load_tasks(task, limit, seed)
+    rules = rules_for(tasks, baseline, margin, claim, seed)
     watcher = CheckpointWatcher(folder)
     tidy(folder)
     told = _Told(console())
@@ -82,12 +87,21 @@ def watch(
         told.once(f"watching {folder} every {interval:g} s for {names}; run {record.name} in {record.store.url}")
         if not folder.is_dir():
             told.once(f"{folder} does not exist yet; waiting for it")
-        after = None if then is None else _workflow(then, record, told, dead_after)
-        actors = workers if dispatch == "ray" else 0
-        evaluator = CheckpointEvaluator(tasks, record, seed, _loader(options, actors), told.console, dead_after, after)
+        workflow = None if then is None else _workflow(then, record, told, dead_after)
+        after = _after(record, [one.name for one in tasks], told, stop_file, workflow)
+        load = _loader(options, workers if dispatch == "ray" else 0)
+        evaluator = CheckpointEvaluator(tasks, record, seed, load, told.console, dead_after, rules, after)
         with _others(workers - 1 if dispatch == "process" else 0) as others:
             _follow(watcher, evaluator, told, interval, once, idle)
         return 1 if evaluator.failed or any(other.returncode for other in others) else 0
+
+
+def _check(interval: float, idle: float | None, dead_after: float, dispatch: str) -> None:
+    for name, value in (("--interval", interval), ("--idle", idle), ("--dead-after", dead_after)):
+        if value is not None and not 0 < value <= LONGEST_S:
+            raise ConfigError(name, got=value, allowed=f"seconds above 0, up to {LONGEST_S:,}")
+    if dispatch not in ("process", "ray"):
+        raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
 
 
 def _follow(
@@ -116,6 +130,32 @@ def _follow(
                 told.once(f"{path.name}: not finished: {reason}")
         if ends:
             return
+
+
+def _after(
+    record: Run, tasks: Sequence[str], told: _Told, stop_file: Path | None, workflow: Callable[[Path], bool] | None
+) -> Callable[[Path], bool]:
+    """What is done with each checkpoint that was evaluated: says whether training should end, then the workflow."""
+    from midflight.analyse.early_stop import advice_of_findings, advice_of_trends
+    from midflight.schema import to_json
+    from midflight.triggers.checkpoints import step_of
+
+    def after(checkpoint: Path) -> bool:
+        store, info, step = record.store, record.info, step_of(checkpoint)
+        advice = advice_of_findings(store, info, store.findings(info.id), step, tasks)
+        advice = advice or advice_of_trends(store, info, step, tasks)
+        if advice is not None:
+            told.once(str(advice))
+            if stop_file is not None and not stop_file.exists():
+                draft = stop_file.with_name(f".{stop_file.name}.{os.getpid()}")
+                try:
+                    draft.write_text(to_json(dataclasses.asdict(advice), indent=2) + "\n", encoding="utf-8")
+                    draft.replace(stop_file)
+                except OSError as error:
+                    told.once(f"--stop-file {stop_file}: cannot be written: {error.strerror or error}")
+        return workflow is None or workflow(checkpoint)
+
+    return after
 
 
 def _workflow(path: Path, record: Run, told: _Told, dead_s: float) -> Callable[[Path], bool]:

@@ -13,8 +13,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from midflight.analyse.live import line_of
+from midflight.demo.release import release
 from midflight.demo.story import tell_story
-from midflight.demo.training import PROJECT, STRATEGIES, warm_up
+from midflight.demo.training import HOT, PROJECT, STRATEGIES, warm_up
 from midflight.errors import ConfigError, EvaluationError, missing_extra
 from midflight.show.lines import duration, report_line
 from midflight.show.tables import console
@@ -46,8 +48,8 @@ def run_demo(out: Path, seeds: int = 2, steps: int | None = None) -> int:
     screen = console()
     count = steps or STEPS
     screen.print(
-        f"midflight demo: {' and '.join(STRATEGIES)} turns of arithmetic, up to {seeds} seeds each,"
-        f" {count} GRPO steps; everything goes to {out}/",
+        f"midflight demo: {' and '.join(STRATEGIES)} turns of arithmetic, up to {seeds} seeds each, and {HOT}, which is"
+        f" set up to collapse; {count} GRPO steps; everything goes to {out}/",
         markup=False,
     )
     with _bars(screen) as bars:
@@ -56,6 +58,7 @@ def run_demo(out: Path, seeds: int = 2, steps: int | None = None) -> int:
         _train(out, seeds, count, began, screen, bars)
     store = open_store(str(out / MARKER), create=False)
     tell_story(store, out, screen)
+    release(store, out, screen)
     screen.print(f"midflight demo: done in {duration(time.time() - began)}", markup=False)
     return 0
 
@@ -94,14 +97,16 @@ def _bars(screen: Console) -> Progress:
 def _train(out: Path, seeds: int, steps: int, began: float, screen: Console, bars: Progress) -> None:
     """All strategies at once, a process each; their evaluations are shown as they come in."""
     processes = {strategy: _start(out, strategy, seeds, steps, began + BUDGET_S) for strategy in STRATEGIES}
+    processes[HOT] = _start(out, HOT, 1, steps, began + BUDGET_S)
     store = open_store(str(out / MARKER))
     shown: set[str] = set()
     rows: dict[int, object] = {}
+    told: set[tuple[int, str]] = set()
     try:
         while any(process.poll() is None for process in processes.values()):
             time.sleep(0.5)
-            _show_news(store, shown, rows, steps, screen, bars)
-        _show_news(store, shown, rows, steps, screen, bars)
+            _show_news(store, shown, told, rows, steps, bars)
+        _show_news(store, shown, told, rows, steps, bars)
     finally:
         for process in processes.values():
             if process.poll() is None:
@@ -128,8 +133,9 @@ def _start(out: Path, strategy: str, seeds: int, steps: int, deadline: float) ->
 
 
 def _show_news(
-    store: Store, shown: set[str], rows: dict[int, object], steps: int, screen: Console, bars: Progress
+    store: Store, shown: set[str], told: set[tuple[int, str]], rows: dict[int, object], steps: int, bars: Progress
 ) -> None:
+    """Evaluations and findings that have come in since the last time."""
     for run in reversed(store.runs(PROJECT)):
         row = rows.setdefault(run.id, bars.add_task(run.name, total=steps) if run.id not in rows else None)
         heads = [head.step for head in store.heads(run.id)]
@@ -138,3 +144,7 @@ def _show_news(
             if report.id not in shown:
                 shown.add(report.id)
                 bars.console.print(report_line(report), markup=False, soft_wrap=True)
+        for finding in store.findings(run.id):
+            if (run.id, finding.kind) not in told:
+                told.add((run.id, finding.kind))
+                bars.console.print(f"{run.name}: {line_of(finding)}", markup=False, soft_wrap=True)

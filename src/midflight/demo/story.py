@@ -8,10 +8,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from midflight.demo.training import PROJECT, STRATEGIES
+from midflight.demo.training import HOT, PROJECT, STRATEGIES
 from midflight.estimate import Interval, mean_interval
 from midflight.records import EvalReport
 from midflight.schema import report_to_json
+from midflight.show.findings import finding_text
 from midflight.show.lines import duration, with_interval
 from midflight.show.plot import EvaluationCurve, Panel, SeriesCurve, draw
 from midflight.show.series import read_series
@@ -43,12 +44,27 @@ def tell_story(store: Store, out: Path, screen: Console) -> None:
         if sentence:
             screen.print(sentence, markup=False, soft_wrap=True)
     screen.print(_cost(reports), markup=False, soft_wrap=True)
+    _tell_findings(store, runs, reports, screen)
     screen.print(
         f"picture: {out}/curves.png   reports: {out}/reports/ ({written} files)   store: {out}/midflight.db"
         f"   more: midflight show mt4-seed0 --store {out}/midflight.db",
         markup=False,
         soft_wrap=True,
     )
+
+
+def _tell_findings(
+    store: Store, runs: Sequence[RunInfo], reports: dict[str, list[EvalReport]], screen: Console
+) -> None:
+    """What the detectors noticed, and what stopping for it saved."""
+    for run in runs:
+        for finding in store.findings(run.id):
+            screen.print(f"{run.name}:", style="bold", markup=False)
+            screen.print(finding_text(finding))
+            last, planned = max(report.progress.step for report in reports[run.name]), run.config["max_steps"]
+            if finding.severity == "stop" and last < planned:
+                said = f"    stopped  at step {last} of {planned}: {1 - last / planned:.0%} of its compute is saved"
+                screen.print(said, markup=False, soft_wrap=True)
 
 
 def _cost(reports: dict[str, list[EvalReport]]) -> str:
@@ -97,7 +113,11 @@ def _draw(store: Store, runs: Sequence[RunInfo], reports: dict[str, list[EvalRep
         ]
         unit = curves[0].reports[0].estimate(metric).unit
         panels.append(Panel(titles.get(metric, f"held-out: {metric.replace('@', ' within turn ')}"), curves, unit))
-    draw(panels, out, title="GRPO on sums with feedback: up to 2 turns (mt2) and up to 4 turns (mt4); bands are 95 %")
+    draw(
+        panels,
+        out,
+        title="GRPO on sums with feedback: up to 2 turns (mt2), up to 4 (mt4; hot: too high a rate); bands are 95 %",
+    )
 
 
 def _write_reports(reports: dict[str, list[EvalReport]], folder: Path) -> int:
@@ -111,7 +131,7 @@ def _write_reports(reports: dict[str, list[EvalReport]], folder: Path) -> int:
 
 def compare(store: Store, reports: dict[str, list[EvalReport]], metric: str, meaning: str) -> str:
     """The difference between the strategies after training, paired by item, with its interval; empty without both."""
-    last: dict[str, dict[str, EvalReport]] = {strategy: {} for strategy in STRATEGIES}
+    last: dict[str, dict[str, EvalReport]] = {strategy: {} for strategy in (*STRATEGIES, HOT)}
     for name, found in reports.items():
         strategy, _, seed = name.partition("-")
         last[strategy][seed] = [report for report in found if report.task == "sums"][-1]

@@ -21,9 +21,14 @@ from midflight.records import Output, Request, Sampling
 PROJECT = "midflight-demo"
 STRATEGIES = {"mt2": 2, "mt4": 4}
 """Turns that training allows."""
+HOT = "hot"
+"""mt4 at fifty times its learning rate: set up to collapse, to show what becomes of that."""
+LEARNING_RATE = 1e-4
+HOT_LEARNING_RATE = 5e-3
 
 WARM_STEPS = 340
 WARM_FILE = "warm.safetensors"
+CHECKPOINTS = "checkpoints"
 EVALUATE_EVERY = 10
 GROUP = 8
 BATCH = 256
@@ -159,7 +164,7 @@ def worth(prompts: Sequence[str], completions: Sequence[str], **columns: Any) ->
 
 
 def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
-    """One GRPO run of a strategy, evaluated in flight."""
+    """One GRPO run of a strategy, evaluated in flight; its last weights become a checkpoint."""
     import torch
     from datasets import Dataset
     from safetensors.torch import load_file
@@ -173,13 +178,14 @@ def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
     tokenizer, model = make_tokenizer(), make_model(seed=0)
     model.load_state_dict(load_file(folder / WARM_FILE))
     torch.manual_seed(seed)
+    turns = STRATEGIES.get(strategy, STRATEGIES["mt4"])
     pairs = problems(seed=1000 + seed, count=steps * BATCH // GROUP, held_out=False)
     config = GRPOConfig(
         output_dir=str(folder / "trainer"),
         max_steps=steps,
         per_device_train_batch_size=BATCH,
         num_generations=GROUP,
-        learning_rate=1e-4,
+        learning_rate=HOT_LEARNING_RATE if strategy == HOT else LEARNING_RATE,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=10,
         adam_beta2=0.98,
@@ -194,7 +200,7 @@ def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
         gradient_checkpointing=False,
         bf16=False,
     )
-    settings = {"strategy": strategy, "turns": STRATEGIES[strategy], "seed": seed, **config.to_dict()}
+    settings = {"strategy": strategy, "turns": turns, "seed": seed, **config.to_dict()}
     name = f"{strategy}-seed{seed}"
     with Run(PROJECT, name, settings, store=str(folder / "midflight.db"), tags=[strategy], resume="never") as run:
         # beside training; copies of so small a model cost nothing, so that all may wait
@@ -204,17 +210,22 @@ def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
             async_mode=True,
             max_waiting=steps,
             limits=Limits(threads=1),
+            early_stop="stop" if strategy == HOT else "warn",
         )
         callback = MidflightCallback(tasks(), evaluations, run=run)
-        GRPOTrainer(
+        trainer = GRPOTrainer(
             model,
             worth,
             config,
             callbacks=[callback],
             processing_class=tokenizer,
             train_dataset=Dataset.from_list([{"prompt": f"{a}+{b}="} for a, b in pairs]),
-            rollout_func=Rollouts(tokenizer, STRATEGIES[strategy], seed),
-        ).train()
+            rollout_func=Rollouts(tokenizer, turns, seed),
+        )
+        trainer.train()
+        checkpoint = folder / CHECKPOINTS / name / f"checkpoint-{trainer.state.global_step}"
+        model.save_pretrained(checkpoint)
+        tokenizer.save_pretrained(checkpoint)
 
 
 def main(folder: str, strategy: str, seeds: str, steps: str, deadline: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -12,12 +13,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from midflight.dispatch.queue import Job, JobQueue, Outcome, Weights, WhenBusy
-from midflight.dispatch.shared_folder import shared_folder
+from midflight.dispatch.seal import Seal, is_right, seals
+from midflight.dispatch.shared_folder import left_beside, shared_folder
 from midflight.environ import Limits
 from midflight.errors import CapabilityError, DispatchError
 from midflight.snapshot import Buffer, Skeleton
@@ -75,45 +77,96 @@ class Process:
         self._skeleton = Skeleton(engine, modules)
         self._make_folder()
 
-    def submit(self, engine: Any, modules: Sequence[Any], jobs: Sequence[Job], wait: bool = False) -> list[Outcome]:
-        """Copies the weights and queues jobs on them.
+    def reserve(
+        self, engine: Any, modules: Sequence[Any], jobs: Sequence[Job], must: bool = False
+    ) -> Weights | list[Outcome]:
+        """Room for a copy of the weights.
 
         Args:
             engine: What the jobs are called with, in another process.
             modules: The torch modules in it.
-            jobs: What to do.
-            wait: Whether to wait for room, if there is none; training never does.
+            jobs: What is to be done with the copy.
+            must: Whether they are taken also while others run, where `when_busy` is ``skip``.
 
         Returns:
-            The jobs that were refused, as `when_busy` says.
+            The room; or, if there is none, the jobs that were refused, as `when_busy` says.
 
         Raises:
             CapabilityError: If the engine cannot be handed to another process.
-            DispatchError: If there is no room for a snapshot at all, or the dispatcher was closed.
+            DispatchError: If there is no memory for a copy, or the dispatcher was closed.
         """
         if not self._closer.alive:
             raise DispatchError("the dispatcher was closed", hint="finish() ends it; make another Evaluator")
-        if self.when_busy == "skip" and self._queue.unfinished and not wait:
+        if self.when_busy == "skip" and self._queue.unfinished and not must:
             return [Outcome(job, "skipped", reason="earlier weights are still being evaluated") for job in jobs]
         if self.when_busy == "latest":
             self._queue.supersede(f"by the weights of step {jobs[0].step}")
         weights = self._free(engine, modules)
-        if weights is None and wait:
-            self._queue.wait(lambda: any(not w.open for w in self._weights), None)
-            weights = self._free(engine, modules)
         if weights is None:
             reason = f"{self._room} snapshots are in use or wait"
             return [Outcome(job, "skipped", reason=reason) for job in jobs]
-        assert self._skeleton is not None
+        return weights
+
+    def wait_for_room(self, timeout_s: float | None = None) -> bool:
+        """Waits until nothing uses one of the copies; whether that is so."""
+        return self._queue.wait(lambda: any(not weights.open for weights in self._weights), timeout_s)
+
+    def submit(
+        self,
+        weights: Weights,
+        jobs: Sequence[Job],
+        wholes: Iterable[tuple[Any, Any]] = (),
+        note: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Copies the weights and queues jobs on them.
+
+        Args:
+            weights: Room for them.
+            jobs: What to do.
+            wholes: Parameters that lie in shards, each with the whole of it.
+            note: What the copy is, for a process that adopts it if this one is killed; None = it is lost then.
+        """
+        if weights.seal is not None:
+            weights.seal.open()
         began = time.monotonic()
-        weights.buffer.write(self._skeleton.tensors())
+        weights.buffer.write(weights.skeleton.tensors(), wholes)
         self.copy_s += time.monotonic() - began
-        self.copied_bytes += self._skeleton.layout.size
+        self.copied_bytes += weights.skeleton.layout.size
+        weights.seal = None if note is None else Seal(weights.buffer.path, note)
+        self.enqueue(weights, jobs)
+
+    def enqueue(self, weights: Weights, jobs: Sequence[Job]) -> None:
+        """Queues jobs on weights that are copied."""
         for worker in self._workers:
             worker.begin(self.device)
         for job in jobs:
             self._queue.put(job, weights)
-        return []
+
+    def adopt(self, run: str, wanted: Callable[[Mapping[str, Any]], bool]) -> Iterator[Weights]:
+        """Copies that killed processes of a run have left: those that are wanted, whole, and fit this engine.
+
+        What else they left of this run is removed. `prepare` comes first.
+
+        Args:
+            run: The run, as ``run`` in the notes on its copies.
+            wanted: Whether a copy with such a note is wanted.
+        """
+        assert self._skeleton is not None
+        assert self._folder is not None
+        layout = self._skeleton.layout
+        for left in left_beside(self._folder):
+            for path, note in seals(left).items():
+                if note.get("run") != run:
+                    continue
+                if len(self._weights) < self._room and wanted(note) and layout.describes(path) and is_right(path):
+                    mine = self._folder / path.name
+                    with contextlib.suppress(OSError):  # another process was faster
+                        os.rename(path, mine)
+                        self._weights.append(Weights(self._skeleton, Buffer(mine, layout), seal=Seal(mine, note)))
+                        yield self._weights[-1]
+                path.unlink(missing_ok=True)
+            if not seals(left):
+                shutil.rmtree(left, ignore_errors=True)
 
     def _free(self, engine: Any, modules: Sequence[Any]) -> Weights | None:
         """Room for a snapshot that nothing uses."""
@@ -172,6 +225,9 @@ def _close(queue: JobQueue, workers: Sequence[_Worker], weights: list[Weights]) 
     for worker in workers:
         worker.stop("the dispatcher was closed")
         worker.join()
+    for copy in weights:
+        if copy.seal is not None:
+            copy.seal.open()
     weights.clear()
 
 

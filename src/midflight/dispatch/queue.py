@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from midflight.dispatch.seal import Seal
+
 WhenBusy = Literal["queue", "latest", "skip"]
 """What becomes of new weights while evaluations still run: `queue` = they wait, if there is room; `latest` = they take
 the place of older ones that wait; `skip` = they are left out."""
@@ -63,12 +65,14 @@ class Weights:
         buffer: Where the weights lie.
         open: Jobs that have not ended.
         running: Jobs that have begun.
+        seal: By which another process sees what it is, if this one is killed.
     """
 
     skeleton: Any
     buffer: Any
     open: int = 0
     running: int = 0
+    seal: Seal | None = None
 
 
 @dataclass(order=True)

@@ -4,7 +4,7 @@
     broadcast_tensor_container   every rank gets a container of one rank
     shard_by_cost                which rank does which items
     Mail                         letters between ranks that hold nobody up, for evaluations
-    Hierarchy                    gathers and reduces inside groups of nodes first, then among their leaders
+    Hierarchy                    reduces inside groups of nodes first, then among their leaders
     StatsTracker                 statistics of training over all ranks, exact
 
 Beneath them: `_codec` (containers as bytes, no pickle), `_peers` (bytes between ranks), `_moments` (exact sums). What a
@@ -13,7 +13,7 @@ rank cannot do is an error of one kind on every rank: ContainerError; that ranks
 
 from midflight.distributed.agree import agreement
 from midflight.distributed.container import broadcast_tensor_container
-from midflight.distributed.gather import Hierarchy
+from midflight.distributed.hierarchy import Hierarchy
 from midflight.distributed.mail import Mail
 from midflight.distributed.shard import shard_by_cost
 from midflight.distributed.statistics import StatsTracker, Summary

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from midflight.distributed._moments import Array, Moments, from_columns, moments, to_columns
-from midflight.distributed.gather import Hierarchy
+from midflight.distributed.hierarchy import Hierarchy
 from midflight.errors import MetricError
 
 _PENDING = 1 << 20

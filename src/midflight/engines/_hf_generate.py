@@ -52,6 +52,7 @@ def generate(model: Any, tokenizer: Any, batch: Sequence[Prompted], sampling: Sa
             generation_config=config,
             logits_processor=processors,
             stopping_criteria=StoppingCriteriaList(stopping),
+            synced_gpus=False,  # of a model in shards, ranks are kept in step from outside
         )
     new_BT = sequences[:, longest:].tolist()
     entropy_BT = entropy.per_step().tolist()

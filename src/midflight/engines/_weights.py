@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from midflight.snapshot import whole
+
 _CHUNK = 1 << 17
 """64-bit words at once: 1 MiB, which a processor's cache holds."""
 
@@ -20,11 +22,12 @@ def weights_digest(module: Any) -> str:
 
     Content enters as the sum of its 64-bit words, each mixed with its place by SplitMix64, in wrap-around integers: not
     linear, so that no exchange or balance of changes cancels out; exact on any device; and nothing but one number a
-    tensor leaves the device. What is no tensor (a module's extra state) is no weight.
+    tensor leaves the device. What is no tensor (a module's extra state) is no weight. Of a model in shards one tensor
+    after the other is put together, which all ranks have to join.
     """
     state = {name: value.detach() for name, value in _tensors(module)}
     names = sorted(state)
-    sums = torch.stack([_mixed(state[name]).cpu() for name in names]).tolist() if names else []
+    sums = torch.stack([_mixed(whole(state[name])).cpu() for name in names]).tolist() if names else []
     digest = hashlib.sha256()
     for name, mixed in zip(names, sums, strict=True):
         tensor = state[name]

@@ -54,6 +54,20 @@ class BaseEngine(ABC):
         """The torch modules that it runs in this process."""
         return []
 
+    def idle(self) -> None:
+        """The smallest forward pass of the model; what comes out of it is dropped.
+
+        Where the model is in shards on the ranks of a job (FSDP2), every rank has to join each pass: one that has
+        nothing to do joins with this.
+
+        Raises:
+            CapabilityError: If the engine has no such pass.
+        """
+        raise CapabilityError(
+            f"the {self.name or type(self).__name__} engine cannot evaluate a model in shards",
+            hint="write its method `idle`: a forward pass on one token",
+        )
+
     def timings(self) -> dict[str, float]:
         """Seconds that each of those who shared the work took since the last call; nothing if it was not shared."""
         return {}

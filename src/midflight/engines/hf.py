@@ -150,6 +150,11 @@ class HF(BaseEngine):
         """The model."""
         return [self.model]
 
+    def idle(self) -> None:
+        """A pass on one token; every model knows token 0."""
+        with evaluating(self.model):
+            self.model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=self.model.device), use_cache=False)
+
     # -- what it does ------------------------------------------------------------------------------------------------
 
     def run(self, requests: Sequence[Request]) -> Iterator[Output]:

@@ -34,16 +34,18 @@ class Ray(BaseEngine):
     Args:
         engine: What is copied: an `HF` with the model in training, or any engine that can be pickled.
         workers: Actors.
+        local_eval_nodes: Nodes that the actors share evenly, so that the others stay free for training; None = wherever
+            there is room.
         address: Address of a running cluster, e.g. ``ray://head:10001``; None = the one that this process belongs to or
             finds, else a new one on this machine.
         num_cpus: Processors of each actor.
         num_gpus: Accelerators of each actor.
         resources: What else each actor asks of the cluster.
         device: Where actors put the weights; None = on an accelerator if they have one, else where they are here.
-        start_s: Seconds to wait for the first actor.
+        start_s: Seconds to wait for the nodes and the first actor.
 
     Raises:
-        ConfigError: If there is no worker, or the cluster cannot be reached.
+        ConfigError: If there is no worker, there are more nodes than workers, or the cluster cannot be reached.
     """
 
     name: ClassVar[str] = "ray"
@@ -53,6 +55,7 @@ class Ray(BaseEngine):
         engine: BaseEngine,
         *,
         workers: int = 2,
+        local_eval_nodes: int | None = None,
         address: str | None = None,
         num_cpus: float = 1,
         num_gpus: float = 0,
@@ -62,21 +65,22 @@ class Ray(BaseEngine):
     ) -> None:
         if workers < 1:
             raise ConfigError("workers", got=workers, allowed="a number from 1")
+        if local_eval_nodes is not None and not 1 <= local_eval_nodes <= workers:
+            raise ConfigError("local_eval_nodes", got=local_eval_nodes, allowed=f"1 to {workers}, one worker a node")
+        self.local_eval_nodes = local_eval_nodes
         self.engine, self.workers, self.address, self.start_s = engine, workers, address, start_s
-        self.options = {
-            "num_cpus": num_cpus,
-            "num_gpus": num_gpus,
-            "resources": dict(resources or {}),
-            "scheduling_strategy": "SPREAD",
-        }
+        self.options: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": num_gpus, "resources": dict(resources or {})}
         self.device = device or ("cuda" if num_gpus else None)
         self.chat, self.provides = engine.chat, engine.provides
-        self._actors: list[Any] = []
+        self._actors: list[Any] = []  # that have started
+        self._starting: dict[Any, Any] = {}  # the answer that tells of it: an actor that has not
+        self._nodes: Any = None  # the placement group of `local_eval_nodes`
         self._shared: tuple[str, Any, Any] | None = None  # version of the weights; engine and weights in Ray's store
         self._seconds: dict[str, float] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_actors": [], "_shared": None, "_seconds": {}}  # another process has actors of its own
+        own: dict[str, Any] = {"_actors": [], "_starting": {}, "_nodes": None, "_shared": None, "_seconds": {}}
+        return {**vars(self), **own}  # another process has actors of its own
 
     # -- what it is: what the engine is ------------------------------------------------------------------------------
 
@@ -104,9 +108,11 @@ class Ray(BaseEngine):
 
     def close(self) -> None:
         """Ends the actors."""
-        for actor in self._actors:
+        for actor in (*self._actors, *self._starting.values()):
             ray.kill(actor)
-        self._actors, self._shared = [], None
+        if self._nodes is not None:
+            ray.util.remove_placement_group(self._nodes)
+        self._actors, self._starting, self._nodes, self._shared = [], {}, None, None
 
     # -- what it does ------------------------------------------------------------------------------------------------
 
@@ -122,16 +128,18 @@ class Ray(BaseEngine):
         left = self.workers * LOSSES
         busy: dict[Any, tuple[Any, list[Request]]] = {}  # a result to come: who works on what
         while waiting or busy:
-            if self._hire(min(self.workers, len(waiting) + len(busy))):
-                self._await_one()
+            self._hire(min(self.workers, len(waiting) + len(busy)))
             for actor in self._actors:
                 while waiting and sum(who is actor for who, _ in busy.values()) < IN_FLIGHT:
                     piece = waiting.popleft()
                     busy[actor.answer.remote(piece)] = actor, piece
-            done, _ = ray.wait(list(busy), num_returns=1)
-            actor, piece = busy.pop(done[0])
+            done = self._await([*busy, *self._starting], None if busy else self.start_s)
+            if done in self._starting:
+                self._actors.append(self._starting.pop(done))
+                continue
+            actor, piece = busy.pop(done)
             try:
-                outputs, seconds = ray.get(done[0])
+                outputs, seconds = ray.get(done)
             except (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError) as error:
                 left -= 1
                 if left < 0:
@@ -169,26 +177,46 @@ class Ray(BaseEngine):
         content = ray.put((skeleton.content, skeleton.layout))
         self._shared = (version, content, ray.put(memory))
         if before is not None:
-            for actor in self._actors:
+            for actor in (*self._actors, *self._starting.values()):
                 actor.load.remote(content, self._shared[2])
 
-    def _hire(self, count: int) -> bool:
-        """Starts actors until there are so many; whether there were too few. Ray places them as there is room."""
+    def _hire(self, count: int) -> None:
+        """Starts actors until there are so many. Ray places them as there is room."""
         assert self._shared is not None
-        few = len(self._actors) < count
-        while len(self._actors) < count:
-            actor = ray.remote(_Actor).options(**self.options)
-            self._actors.append(actor.remote(self._shared[1], self._shared[2], self.device))
-        return few
+        while len(self._actors) + len(self._starting) < count:
+            options = {**self.options, "scheduling_strategy": self._placement()}
+            actor = ray.remote(_Actor).options(**options).remote(self._shared[1], self._shared[2], self.device)
+            self._starting[actor.ready.remote()] = actor
 
-    def _await_one(self) -> None:
-        started, _ = ray.wait([actor.ready.remote() for actor in self._actors], num_returns=1, timeout=self.start_s)
-        if not started:
+    def _placement(self) -> Any:
+        """Where actors go: anywhere, or to nodes of which each has room for its share of them."""
+        if self.local_eval_nodes is None:
+            return "SPREAD"
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        if self._nodes is None:
+            share = -(-self.workers // self.local_eval_nodes)
+            one = {"CPU": self.options["num_cpus"], "GPU": self.options["num_gpus"], **self.options["resources"]}
+            room = {name: share * amount for name, amount in one.items() if amount}
+            self._nodes = ray.util.placement_group([room] * self.local_eval_nodes, strategy="STRICT_SPREAD")
+            self._await([self._nodes.ready()], self.start_s)
+        return PlacementGroupSchedulingStrategy(self._nodes)
+
+    def _await(self, coming: list[Any], timeout_s: float | None) -> Any:
+        """The first of some answers that has come.
+
+        Raises:
+            EngineDiedError: If none comes in time.
+        """
+        done, _ = ray.wait(coming, num_returns=1, timeout=timeout_s)
+        if not done:
+            nodes = "" if self.local_eval_nodes is None else f", on {self.local_eval_nodes} nodes"
             raise EngineDiedError(
-                f"no actor of the Ray cluster started within {self.start_s:g} s",
-                got={key: value for key, value in self.options.items() if value},
+                f"no actor of the Ray cluster started within {timeout_s:g} s",
+                got=f"{self.workers} x { {key: value for key, value in self.options.items() if value} }{nodes}",
                 allowed=f"what the cluster has: {ray.cluster_resources()}",
             )
+        return done[0]
 
 
 class _Actor:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from midflight.distributed.mail import Mail
 from midflight.distributed.shard import shard_by_cost
-from midflight.distributed.sharded_model import gathered, is_sharded
+from midflight.distributed.sharded_model import in_step, is_sharded, put_together
 from midflight.engines.base import BaseEngine
-from midflight.errors import EvaluationError, LostRankError
+from midflight.errors import EngineError, EvaluationError, LostRankError
 from midflight.records import Output, Request, RequestKind, Sampling
 
 LIMIT_S = 3600.0
@@ -68,10 +67,14 @@ class AcrossRanks(BaseEngine):
 
     def weights(self) -> str:
         """Version of the weights; the same as if they were not in shards."""
-        if any(is_sharded(module) for module in self.engine.modules()):
+        if any(map(is_sharded, self.engine.modules())):
             for rank in range(1, self.mail.size):
-                self._send(rank, {"gather": True})
-        with whole(self.engine):
+                self._send(rank, {"weigh": True})
+        return self._weigh()
+
+    def _weigh(self) -> str:
+        """Joined by all ranks where the model is in shards."""
+        with put_together(self.engine.modules()):
             return self.engine.weights()
 
     def modules(self) -> list[Any]:
@@ -94,18 +97,20 @@ class AcrossRanks(BaseEngine):
         for rank, share in enumerate(shares[1:], start=1):
             self._send(rank, {"requests": [dataclasses.asdict(by_id[key]) for key in share], "number": number})
         ends = time.monotonic() + self.limit_s
-        began = time.monotonic()
-        yield from _until(self.engine, [by_id[key] for key in shares[0]], ends)
-        self._add_seconds(0, time.monotonic() - began)
+        letters = {0: self._answer([by_id[key] for key in shares[0]])}
         for leader in sorted(set(self.mail.leaders)):
             members = [rank for rank, its in enumerate(self.mail.leaders) if its == leader and rank]
-            for rank, letter in self._collect(leader, members, number, ends).items():
-                self._add_seconds(rank, letter.get("seconds", 0.0))
-                answered = [Output(**output) for output in letter["outputs"]]
-                yield from answered
-                left = set(shares[rank]) - {output.request_id for output in answered}
-                if letter["reason"]:
-                    yield from (Output(key, error=f"rank {rank}: {letter['reason']}") for key in sorted(left))
+            letters |= self._collect(leader, members, number, ends)
+        reasons = {rank: letter["reason"] for rank, letter in letters.items() if letter["reason"]}
+        if reasons and not any(letter["outputs"] for letter in letters.values()):
+            raise EngineError("no rank could answer", got=reasons)
+        for rank, letter in sorted(letters.items()):
+            self._add_seconds(rank, letter["seconds"])
+            answered = [Output(**output) for output in letter["outputs"]]
+            yield from answered
+            left = set(shares[rank]) - {output.request_id for output in answered}
+            if rank in reasons:
+                yield from (Output(key, error=f"rank {rank}: {reasons[rank]}") for key in sorted(left))
 
     def _collect(self, leader: int, members: Sequence[int], number: int, ends: float) -> dict[int, dict[str, Any]]:
         """Answers of the ranks of a group, from its leader; if it does not write, from themselves."""
@@ -154,26 +159,15 @@ class AcrossRanks(BaseEngine):
             self._got += 1
             if "failures" in letter:
                 return {str(name): str(reason) for name, reason in letter["failures"].items()}
-            if "gather" in letter:
-                with whole(self.engine):
-                    continue
-            self._answer(letter["number"], [_request(fields) for fields in letter["requests"]])
+            if "weigh" in letter:
+                self._weigh()
+                continue
+            ends = time.monotonic() + self.limit_s
+            answer = self._answer([_request(fields) for fields in letter["requests"]])
+            self._post(letter["number"], answer, ends)
 
-    def _answer(self, number: int, requests: Sequence[Request]) -> None:
-        began = time.monotonic()
-        ends, reason = began + self.limit_s, ""
-        outputs: list[Output] = []
-        try:
-            outputs += _until(self.engine, requests, ends)
-        except Exception as error:  # rank 0 says what became of it
-            reason = f"{type(error).__name__}: {error}"
-        if not reason and len(outputs) < len(requests):
-            reason = f"not answered within {self.limit_s:g} s"
-        answer = {
-            "outputs": [dataclasses.asdict(output) for output in outputs],
-            "reason": reason,
-            "seconds": time.monotonic() - began,
-        }
+    def _post(self, number: int, answer: dict[str, Any], ends: float) -> None:
+        """Sends an answer to the leader of the group, who puts all of them into one letter."""
         mail = self.mail
         leader = mail.leaders[mail.rank]
         if leader == mail.rank:
@@ -182,6 +176,28 @@ class AcrossRanks(BaseEngine):
             mail.send(mail.rank, f"{number}/group/{leader}", {str(rank): each for rank, each in found.items()})
         else:
             mail.send(leader, f"{number}/from/{mail.rank}", answer)
+
+    # -- every rank --------------------------------------------------------------------------------------------------
+
+    def _answer(self, requests: Sequence[Request]) -> dict[str, Any]:
+        """What this rank answers in time, and why not all; where the model is in shards, in step with the others."""
+        began = done = time.monotonic()
+        outputs: list[Output] = []
+        reason = ""
+        try:
+            with in_step(self.engine.modules(), self.engine.idle):
+                try:
+                    for output in self.engine.run(requests) if requests else ():
+                        outputs.append(output)
+                        if time.monotonic() - began >= self.limit_s:
+                            break
+                finally:
+                    done = time.monotonic()  # from here on it works for others
+        except Exception as error:  # whoever fails costs his own share, and rank 0 says so
+            reason = f"{type(error).__name__}: {error}"
+        if not reason and len(outputs) < len(requests):
+            reason = f"not answered within {self.limit_s:g} s"
+        return {"outputs": [dataclasses.asdict(each) for each in outputs], "reason": reason, "seconds": done - began}
 
 
 def gather(mail: Mail, members: Sequence[int], number: int, ends: float) -> dict[int, dict[str, Any]]:
@@ -193,24 +209,6 @@ def gather(mail: Mail, members: Sequence[int], number: int, ends: float) -> dict
         except LostRankError as error:
             found[rank] = {"outputs": [], "reason": f"it did not answer in time ({error})", "seconds": 0.0}
     return found
-
-
-def _until(engine: BaseEngine, requests: Sequence[Request], ends: float) -> Iterator[Output]:
-    """What the engine answers until some time."""
-    with whole(engine):
-        for output in engine.run(requests) if requests else ():
-            yield output
-            if time.monotonic() >= ends:
-                return
-
-
-@contextmanager
-def whole(engine: BaseEngine) -> Iterator[None]:
-    """An engine whose model is not in shards; entered by all ranks, also by one with nothing to do."""
-    with ExitStack() as stack:
-        for module in engine.modules():
-            stack.enter_context(gathered(module))
-        yield
 
 
 def _cost(request: Request) -> float:

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from midflight.dispatch import Job, Outcome, Process
 from midflight.dispatch.process import check_job
+from midflight.dispatch.queue import Weights
+from midflight.distributed.sharded_model import put_in_shards, put_together
 from midflight.engines.base import BaseEngine
+from midflight.errors import MidflightError
 from midflight.evaluator.setting import Setting
 from midflight.metrics import BaseMetric
 from midflight.pipeline import evaluate_checkpoint
 from midflight.records import EvalReport, Progress
 from midflight.run import Run
 from midflight.schema import report_from_json, report_to_json
+from midflight.sequential import SequentialRule
 from midflight.show.progress import waiting
+from midflight.snapshot import wholes
 from midflight.store import RunInfo
 from midflight.tasks import Task
+from midflight.triggers.frequency import Agree
 
 logger = logging.getLogger("midflight")
 
 GRACE_S = 60.0
 """Seconds beyond a limit after which an engine that has not come back is taken to hang."""
+WORD_S = 5.0
+"""Seconds after which rank 0 tells ranks that wait for it to wait on: a process group has a time limit."""
+
+NOTHING, COPY, WAIT = 0.0, 1.0, 2.0
+"""What rank 0 tells the others of a model in shards: whether weights are copied now, which all have to join."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,7 @@ class Evaluation:
         limit_s: Seconds that it may take.
         stalled_s: Seconds that training has stood still for evaluations.
         run: Store, run, attempt, and when it began; None = nothing is stored.
+        stop: A rule that may end it early.
     """
 
     task: Task
@@ -50,6 +64,7 @@ class Evaluation:
     limit_s: float | None
     stalled_s: float
     run: tuple[str, RunInfo, int, float] | None
+    stop: SequentialRule | None
 
     def __call__(self, engine: BaseEngine, runs: bool) -> str:
         """Evaluates; with `runs` False the engine is not asked, and what was answered before is scored."""
@@ -63,6 +78,7 @@ class Evaluation:
             registered=self.registered,
             limit_s=self.limit_s if runs else 0.0,
             stalled_s=self.stalled_s,
+            stop=self.stop,
         )
         return report_to_json(report)
 
@@ -74,10 +90,11 @@ class BesideTraining:
         setting: The training; it has an engine.
         dispatcher: Where they run; None = processes on this machine, as the config says.
         is_main: Whether this rank hands over.
+        agree: Gives every rank what rank 0 says; None = the others have no part in it.
     """
 
-    def __init__(self, setting: Setting, dispatcher: Process | None, is_main: bool) -> None:
-        self.setting, self.is_main = setting, is_main
+    def __init__(self, setting: Setting, dispatcher: Process | None, is_main: bool, agree: Agree | None = None) -> None:
+        self.setting, self.is_main, self._agree = setting, is_main, agree
         config = setting.config
         self.dispatcher = dispatcher or Process(
             workers=config.workers,
@@ -104,18 +121,50 @@ class BesideTraining:
             CapabilityError: If the engine, a task or a metric cannot be handed to another process.
         """
         if not self.is_main:
-            return []
-        for task in tasks:
-            check_job(self._job(task, progress).call, f"task {task.name!r}")
-        assert self.setting.engine is not None
-        self.dispatcher.prepare(self.setting.engine, self.setting.engine.modules())
+            return self._follow()
+        try:
+            self._prepare(tasks, progress)
+        except MidflightError:
+            self._tell(NOTHING)
+            raise
         lost, self._lost = self._lost, []
+        self._adopt({task.name: task for task in tasks}, progress)
         for name, step in lost:
-            if step != progress.step:
+            if step != progress.step and (name, step) not in self._open:
                 self._tell_lost(name, step)
         here = {name for name, step in lost if step == progress.step}
         left = tasks if measure else [task for task in tasks if task.name in here]
-        return self.measure(left, progress) if left else []
+        return self.measure(left, progress)
+
+    def _prepare(self, tasks: Sequence[Task], progress: Progress) -> None:
+        for task in tasks:
+            check_job(self._job(task, progress).call, f"task {task.name!r}")
+        engine = self.setting.engine
+        assert engine is not None
+        put_in_shards(engine.modules())
+        self.dispatcher.prepare(engine, engine.modules())
+
+    def _adopt(self, tasks: Mapping[str, Task], progress: Progress) -> None:
+        """Takes over what a killed process of this run has copied and not evaluated, of weights before these."""
+        run = self.run
+        if run is None or run.attempt == 1:
+            return
+        done = {(report.task, report.progress.step) for report in run.store.reports(run.id)}
+
+        def still_open(note: Mapping[str, Any]) -> list[Task]:
+            step = note["progress"]["step"]
+            names = [name for name in note["tasks"] if name in tasks and (name, step) not in done]
+            return [tasks[name] for name in names if step < progress.step]
+
+        for weights in self.dispatcher.adopt(_key(run), lambda note: bool(still_open(note))):
+            assert weights.seal is not None
+            note = weights.seal.note
+            then = Progress(**note["progress"])
+            # they belong to the attempt that made them: one of this attempt would supersede what came after it
+            jobs = [self._job(task, then, note["attempt"]) for task in still_open(note)]
+            self._open |= {(job.name, job.step): then for job in jobs}
+            self.dispatcher.enqueue(weights, jobs)
+            logger.info("midflight: the weights of step %d were left by a killed process, and are evaluated", then.step)
 
     def _tell_lost(self, name: str, step: int) -> None:
         """The weights of an evaluation went with the process that held them; it may have ended all the same."""
@@ -137,23 +186,67 @@ class BesideTraining:
             wait: Whether to wait for room, where there is none; else this evaluation is left out, which is recorded.
         """
         if not self.is_main:
-            return []
-        engine = self.setting.engine
-        assert engine is not None
+            return self._follow()
         began = time.monotonic()
         jobs = [self._job(task, progress) for task in tasks]
         for job in jobs:
             self._open[job.name, job.step] = progress
             self._handed[job.name] = progress.step
         try:
-            self._refused += self.dispatcher.submit(engine, engine.modules(), jobs, wait)
+            self._hand_over(jobs, wait)
         except Exception as error:  # e.g. a full disk; whatever went wrong in an evaluation, training has not
             self._refused += [Outcome(job, "failed", reason=f"{type(error).__name__}: {error}") for job in jobs]
         finally:
             self.stalled_s += time.monotonic() - began
         return self.poll()
 
-    def _job(self, task: Task, progress: Progress) -> Job:
+    def _hand_over(self, jobs: Sequence[Job], wait: bool) -> None:
+        engine = self.setting.engine
+        assert engine is not None
+        modules = engine.modules()
+        put_in_shards(modules)
+        room: Weights | list[Outcome] = []
+        try:
+            if jobs:
+                room = self.dispatcher.reserve(engine, modules, jobs, must=wait)
+                while wait and isinstance(room, list):
+                    self.dispatcher.wait_for_room(WORD_S)
+                    self._tell(WAIT)
+                    room = self.dispatcher.reserve(engine, modules, jobs, must=wait)
+        finally:
+            self._tell(NOTHING if isinstance(room, list) else COPY)
+        if isinstance(room, list):
+            self._refused += room
+            return
+        parts = wholes(modules)
+        with put_together(modules):
+            try:
+                self.dispatcher.submit(room, jobs, parts, self._note(jobs))
+            finally:
+                deque(parts, maxlen=0)  # the others join in for all of them, whatever went wrong here
+
+    def _follow(self) -> list[EvalReport]:
+        """On the other ranks: joins rank 0 if it copies weights that lie in shards."""
+        while (told := self._tell(NOTHING)) == WAIT:
+            continue
+        if told == COPY and self.setting.engine is not None:
+            with put_together(self.setting.engine.modules()):
+                deque(wholes(self.setting.engine.modules()), maxlen=0)
+        return []
+
+    def _tell(self, what: float) -> float:
+        """What rank 0 says, on all ranks."""
+        return what if self._agree is None else self._agree([what])[0]
+
+    def _note(self, jobs: Sequence[Job]) -> dict[str, Any] | None:
+        """What a copy is, for the process that goes on with this run if this one is killed."""
+        run = self.run
+        if run is None:
+            return None
+        progress = dataclasses.asdict(self._open[jobs[0].name, jobs[0].step])
+        return {"run": _key(run), "attempt": run.attempt, "progress": progress, "tasks": [job.name for job in jobs]}
+
+    def _job(self, task: Task, progress: Progress, attempt: int | None = None) -> Job:
         config, run = self.setting.config, self.run
         call = Evaluation(
             task=task,
@@ -163,7 +256,8 @@ class BesideTraining:
             registered=dict(self.setting.registered),
             limit_s=config.limit_s,
             stalled_s=self.stalled_s,
-            run=None if run is None else (run.store.location, run.info, run.attempt, run.started),
+            run=None if run is None else (run.store.location, run.info, attempt or run.attempt, run.started),
+            stop=config.rule_of(task.name),
         )
         limit = None if config.limit_s is None else config.limit_s + GRACE_S
         return Job(task.name, progress.step, call, config.priorities.get(task.name, 0), limit)
@@ -212,12 +306,11 @@ class BesideTraining:
     def finish(self, tasks: Sequence[Task], progress: Progress) -> list[EvalReport]:
         """Hands over the last weights if need be, and waits for all that runs, no longer than `finish_s`."""
         if not self.is_main:
-            return []
+            return self._follow()
         found = self.poll()
         known = {**self._measured, **self._handed}
         left = [task for task in tasks if known.get(task.name) != progress.step]
-        if left:
-            found += self.measure(left, progress, wait=True)
+        found += self.measure(left, progress, wait=True)
         limit = self.setting.config.finish_s
         ends = None if limit is None else time.monotonic() + limit
         with waiting(self.dispatcher.unfinished, self.setting.quiet) as tell:
@@ -244,3 +337,8 @@ class BesideTraining:
         """Continues where `state_dict` was taken."""
         self._measured = {str(name): int(step) for name, step in state["measured"].items()}
         self._lost = [(str(name), int(step)) for name, step in state.get("open", [])]
+
+
+def _key(run: Run) -> str:
+    """What tells a run from all others on this machine."""
+    return f"{run.store.location} {run.id}"

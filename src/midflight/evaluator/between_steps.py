@@ -135,6 +135,7 @@ class BetweenSteps:
                 level=setting.config.level,
                 registered=setting.registered,
                 limit_s=None if self._across is not None else setting.config.limit_s,  # each rank keeps it itself
+                stop=setting.config.rule_of(task.name),
             )
 
         began = time.monotonic()

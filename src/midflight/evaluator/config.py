@@ -12,6 +12,7 @@ from midflight.dispatch import WhenBusy
 from midflight.environ import Limits
 from midflight.errors import ConfigError
 from midflight.records import Progress
+from midflight.sequential import SequentialRule
 from midflight.triggers.frequency import check_frequency
 
 
@@ -36,8 +37,12 @@ class EvaluatorConfig(Config):
         priorities: Task to priority: the higher ones are evaluated first. 0 where it is not named.
         limit_s: Seconds that one task may take on one set of weights; what is not answered by then is `not_run`.
         finish_s: Seconds that `finish` waits for evaluations that still run; None = until they have ended.
+        sequential: Rules that may end evaluations early, at most one a task.
         max_eval_share: Share of wall time that evaluations may take; one that is due beyond it is left out, but for the
             first and the last.
+        early_stop: What becomes of advice to end training, from the detectors or from tasks that stopped improving:
+            ``warn`` = it is said; ``stop`` = `Evaluator.should_stop` becomes True (and the HF Trainer stops); ``off``.
+        min_gain: Improvement in 1,000 steps that counts, in the unit of each task's first metric.
         limits: What each worker may use of the machine.
         snapshot_dir: Where copies of the weights lie; None = in shared memory.
         device: Where workers put the weights; None = where they are in training.
@@ -62,7 +67,10 @@ class EvaluatorConfig(Config):
     priorities: dict[str, int] = {}
     limit_s: float | None = Field(default=None, gt=0)
     finish_s: float | None = Field(default=None, gt=0)
+    sequential: list[SequentialRule] = []
     max_eval_share: float | None = Field(default=None, gt=0, le=1)
+    early_stop: Literal["off", "warn", "stop"] = "warn"
+    min_gain: float = Field(default=0.0, ge=0)
     limits: Limits = Limits()
     snapshot_dir: str | None = None
     device: str | None = None
@@ -78,3 +86,7 @@ class EvaluatorConfig(Config):
         except ConfigError:
             raise ValueError("must be a number above 0, or None to switch it off") from None
         return freq
+
+    def rule_of(self, task: str) -> SequentialRule | None:
+        """The rule that may end evaluations of a task early."""
+        return next((rule for rule in self.sequential if rule.task == task), None)

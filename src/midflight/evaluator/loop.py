@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from midflight import environ
+from midflight.analyse.early_stop import StopAdvice
 from midflight.dispatch import Process
 from midflight.distributed import agreement
 from midflight.distributed.mail import Mail
@@ -21,10 +22,12 @@ from midflight.evaluator.beside_training import BesideTraining
 from midflight.evaluator.between_steps import BetweenSteps
 from midflight.evaluator.config import EvaluatorConfig
 from midflight.evaluator.setting import Setting, Way
+from midflight.evaluator.stopping import Stopping
 from midflight.metrics import BaseMetric, check_class
-from midflight.pipeline import metrics_of
+from midflight.pipeline import metrics_of, task_fingerprint
 from midflight.records import EvalReport, Progress
 from midflight.run import Run
+from midflight.sequential import looks_of
 from midflight.tasks import Task, load_task
 from midflight.triggers import Budget, EpochStepTimeFreqCtl
 
@@ -82,7 +85,9 @@ class Evaluator:
         )
         self._way: Way = self._between
         if self.config.async_mode and self.tasks:
-            self._way = BesideTraining(self._setting, dispatcher, self.place.is_main)
+            joined = engine is not None and any(map(is_sharded, engine.modules()))  # copies need all ranks
+            self._way = BesideTraining(self._setting, dispatcher, self.place.is_main, self._agree if joined else None)
+        self._stopping = Stopping(self.config, self.tasks, run, self._agree)
         self._asked: tuple[int, bool] | None = None  # step, and what `should_evaluate` said of it
         self._resumed = self._started = self._stepped = False
         self._evaluate_fn: Callable[[], Any] | None = None
@@ -98,18 +103,33 @@ class Evaluator:
             raise ConfigError(
                 "distributed and async_mode", hint="choose one: ranks in the loop, or processes beside it"
             )
-        modules = self.engine.modules() if self.engine is not None and self.config.async_mode else []
-        if any(map(is_sharded, modules)):
-            raise ConfigError(
-                "async_mode with a model in shards (FSDP)", hint="distributed=True, or `midflight watch` on checkpoints"
-            )
+        modules = self.engine.modules() if self.engine is not None and self.place.world_size > 1 else []
+        if any(map(is_sharded, modules)) and not (self.config.distributed or self.config.async_mode):
+            raise ConfigError("a model in shards needs all ranks", hint="distributed=True, or async_mode=True")
         unknown = sorted(set(self.config.priorities) - set(names))
         if unknown:
             raise ConfigError("priorities of unknown tasks", got=unknown, allowed=", ".join(names))
+        self._check_rules(names)
         for task in self.tasks:
             assert self.engine is not None
             self.engine.require(task.capability, task.name)
             metrics_of(task)
+
+    def _check_rules(self, names: Sequence[str]) -> None:
+        """Rules that end evaluations early: what is wrong with them shows before training; baselines in `start`."""
+        ruled = [rule.task for rule in self.config.sequential]
+        unknown = sorted(set(ruled) - set(names))
+        if unknown:
+            raise ConfigError("sequential rules for unknown tasks", got=unknown, allowed=", ".join(names))
+        twice = sorted({name for name in ruled if ruled.count(name) > 1})
+        if twice:
+            raise ConfigError("several sequential rules for one task", got=twice, allowed="one a task")
+        if ruled and self.run is None:
+            raise ConfigError("sequential rules without a run", hint="the scores of their baselines are in its store")
+        if ruled and self.config.distributed and self.config.limit_s is not None:
+            raise ConfigError(
+                "distributed, limit_s and sequential rules", hint="leave limit_s out: ranks would keep it at each look"
+            )
 
     def _across_ranks(self) -> AcrossRanks | None:
         """The engine of all ranks, if the config asks for it and there are several that talk to each other."""
@@ -146,13 +166,17 @@ class Evaluator:
                 what a loaded state says, else 0.
             epoch: Epochs completed.
             tokens: Training tokens seen.
+
+        Raises:
+            ConfigError: If a sequential rule does not fit its task, or its baseline is not there.
         """
         self._started = True
+        self._check_baselines()
         if not self._resumed:
             self.freq_ctl.start_at(Progress(step or 0, epoch, tokens))
         progress = self.freq_ctl.progress
-        if step is None and not self._resumed and self.run is not None and self.run.enabled and self.run.attempt > 1:
-            if self.config.eval_before_train:
+        if step is None and not self._resumed and self._run_is_resumed():
+            if self.config.eval_before_train and self.run is not None and self.run.enabled:
                 logger.warning(
                     "midflight: run %r is resumed, but the evaluator was not told at which step; the first weights are"
                     " not measured: use load_state_dict(), or start(step=...)",
@@ -164,6 +188,21 @@ class Evaluator:
         lost = self._resumed and self.freq_ctl.take(progress)
         first = self.config.eval_before_train and progress.step == 0
         return self._way.start(self.tasks, progress, lost or first)
+
+    def _run_is_resumed(self) -> bool:
+        """Whether this run was begun by another process; only rank 0 knows."""
+        known = self.run is not None and self.run.enabled and self.run.attempt > 1
+        return known if self._agree is None else bool(self._agree([float(known)])[0])
+
+    def _check_baselines(self) -> None:
+        """Refuses rules whose metric does not fit, or whose baseline is not there or was asked something else."""
+        if not self.place.is_main:
+            return
+        for task in self.tasks:
+            rule = self.config.rule_of(task.name)
+            if rule is not None:
+                metrics = metrics_of(task, self._setting.registered)
+                looks_of(rule, task, metrics, task_fingerprint(task, metrics)[0], self.run)
 
     def should_evaluate(self, epoch: float, step: int, tokens: int = 0) -> bool:
         """Whether an evaluation is due; asking twice about one step answers the same and consumes one tick.
@@ -194,11 +233,23 @@ class Evaluator:
         """
         progress = self._progress(epoch, step, tokens)
         self._warn_if_not_told(progress)
-        if self.freq_ctl.is_due(progress):
+        due = self.freq_ctl.is_due(progress)
+        if due:
             self.freq_ctl.mark_done(progress)
-            if self._affordable(progress):
-                return self._way.measure(self.tasks, progress)
-        return self._way.go_on(self.tasks, progress)
+        measure = self._way.measure if due and self._affordable(progress) else self._way.go_on
+        found = measure(self.tasks, progress)
+        self._stopping.look(progress.step, len(self.reports), due)
+        return found
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether training should end now; only ever True with `early_stop="stop"`, and then on every rank."""
+        return self._stopping.should_stop
+
+    @property
+    def stop_advice(self) -> StopAdvice | None:
+        """Why training should end, and which checkpoint to go back to; None if it should not. Rank 0 knows."""
+        return self._stopping.advice
 
     def poll(self) -> list[EvalReport]:
         """Reports of evaluations beside training that have come in since the last call, of whatever weights.

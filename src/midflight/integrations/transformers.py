@@ -110,7 +110,10 @@ class MidflightCallback(TrainerCallback):  # type: ignore[misc]
             self._micro_losses = []
             if len(self._step_losses) >= READ_EVERY:
                 self._read_losses()
-        self._ready().step(state.global_step, state.epoch or 0.0, state.num_input_tokens_seen)
+        evaluator = self._ready()
+        evaluator.step(state.global_step, state.epoch or 0.0, state.num_input_tokens_seen)
+        if evaluator.should_stop:
+            control.should_training_stop = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **given: Any) -> None:
         """Logs what the trainer logs; the last weights are measured as soon as training has ended."""

@@ -7,6 +7,7 @@ Everything here is frozen and plain, so that it can be pickled, sent to another 
 """
 
 from midflight.records.comparison import Comparison, Conclusion, Difference, OverallIndex
+from midflight.records.decided import Decided
 from midflight.records.evaluation import (
     MAX_STEP,
     READ_CHARACTERS,
@@ -45,6 +46,7 @@ __all__ = [
     "Comparison",
     "Conclusion",
     "Cost",
+    "Decided",
     "Decision",
     "Difference",
     "Estimate",

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from midflight.records.decided import Decided
+
 State: TypeAlias = Literal["ok", "unparsed", "truncated", "error", "cancelled", "not_run"]
 """How an item ended. The counts of all states sum to the number of items."""
 
@@ -339,7 +341,8 @@ class EvalReport:
         fingerprint_parts: SHA-256 of items, prompt, grader and sampling, each.
         engine: What produced the outputs.
         weights: Version of the weights: a digest where the engine can read them.
-        status: `done`, or `partial` if an item has no score, or `failed` if the engine gave up.
+        status: `done`, or `partial` if an item has no score, or `failed` if the engine gave up. An evaluation that its
+            sequential rule ended is `done`.
         progress: Where training stood when these weights were made.
         estimates: The numbers.
         cost: What it took.
@@ -350,6 +353,7 @@ class EvalReport:
         errors: First reasons for items without a score, with how often each occurred.
         software: Versions of what took part.
         settings: How the task was asked.
+        decided: What a sequential rule said; None = there was none, or these weights are its baseline.
         schema_version: Version of this schema.
     """
 
@@ -370,6 +374,7 @@ class EvalReport:
     errors: Mapping[str, int] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = Settings()
+    decided: Decided | None = None
     schema_version: int = 1
 
     @property

@@ -6,7 +6,7 @@ import math
 import sys
 
 from midflight.errors import shorten
-from midflight.records import Estimate, EvalReport
+from midflight.records import Decided, Estimate, EvalReport
 
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _HUGE = 1e15
@@ -141,4 +141,21 @@ def report_line(report: EvalReport) -> str:
         + "; ".join(f"{count} × {shorten(reason, 100)}" for reason, count in list(report.errors.items())[:3])
     )
     reasons = [shorten(f"{e.metric} has no value: {e.note}") for e in without_value(report)]
-    return "; ".join([f"{text} in {cost}{notes}", *reasons])
+    decided = [] if report.decided is None else [decided_line(report.decided)]
+    return "; ".join([f"{text} in {cost}{notes}", *decided, *reasons])
+
+
+def decided_line(decided: Decided) -> str:
+    """What a sequential rule says, and of what.
+
+    >>> from midflight.records import Decided
+    >>> found = Decided("acc", "not_worse", 0.03, 0.05, 0, "r@0", "id", "pass", True, 250, 1319, 21.4, 0.004,
+    ...                 -0.0291, 0.0372, 0.9, "betting")
+    >>> print(decided_line(found))
+    pass after 250 of 1,319 items: acc not worse than r@0 by more than 0.03 (+0.004 [-0.029, +0.037], 90 %; e = 21.4)
+    """
+    place = "" if decided.difference is None else f"{decided.difference:+.3f} "
+    interval = f"{place}[{decided.ci_low:+.3f}, {decided.ci_high:+.3f}], {decided.level:.0%}".replace("%", " %")
+    looked = f"{decided.outcome} after {decided.n:,} of {decided.size:,} items"
+    evidence = "certain" if math.isinf(decided.e_value) else f"e = {number(decided.e_value, 3)}"
+    return f"{looked}: {shorten(decided.rule)} ({interval}; {evidence})"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from midflight.analyse.curves import run_names
 from midflight.analyse.groups import Group, group_curves
 from midflight.analyse.variants import labels_of, newest_by_step, variants_of
 from midflight.catalog import unknown
 from midflight.errors import ConfigError, shorten
-from midflight.records import Estimate, EvalReport
+from midflight.records import Estimate, EvalReport, Finding
 from midflight.show.plot import NUM_LOOKS, BandCurve, EvaluationCurve, Panel, SeriesCurve
 from midflight.show.series import read_series
 from midflight.store import RunInfo, Store
@@ -42,17 +43,28 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
         found = [panel for panel in panels if panel.curves]  # some tasks that have the metric may not have the slice
         if not found:
             raise _no_slice(reports, key, slice or by)
-        return found
+        return [replace(panel, findings=findings_of(store, runs)) for panel in found]
     series = [
         SeriesCurve(names[run.id], read_series(store, run.id, key))
         for run in {run.id: run for run in runs}.values()
         if key in store.keys(run.id)
     ]
     if series:
-        return [Panel(key, series)]
+        return [Panel(key, series, findings=findings_of(store, runs, key))]
     estimates = {f"{r.task}/{e.metric}" for found in reports.values() for r in found for e in r.estimates}
     known = sorted(estimates | {k for run in runs for k in store.keys(run.id)})
     raise unknown("metrics and series of these runs", key, known)
+
+
+def findings_of(store: Store, runs: Sequence[RunInfo], series: str | None = None) -> dict[str, list[Finding]]:
+    """What was noticed in runs, by their names; of one training series, if it is given. Notes are left out."""
+    names = run_names(runs)
+    found = {names[run.id]: store.findings(run.id) for run in runs}
+    kept = {
+        name: [f for f in findings if f.severity != "note" and (series is None or series in f.metrics)]
+        for name, findings in found.items()
+    }
+    return {name: findings for name, findings in kept.items() if findings}
 
 
 def group_panels_of(store: Store, groups: Sequence[Group], key: str, slice: str = "") -> list[Panel]:

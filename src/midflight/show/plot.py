@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from midflight.analyse.groups import GroupCurve, GroupPoint
 from midflight.errors import ConfigError, missing_extra, shorten
-from midflight.records import Estimate, EvalReport
+from midflight.records import Estimate, EvalReport, Finding
 from midflight.show.series import Overview
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 STYLES = ("-", "--", ":", "-.")
 NUM_LOOKS = len(COLOURS) * len(STYLES)
 """Curves that can be told apart in one picture."""
+
+FINDINGS_SHOWN = 12
+"""Marks of findings in a picture at most, the earliest."""
 
 XAxis = Literal["step", "epoch", "tokens"]
 
@@ -74,11 +77,12 @@ class BandCurve:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One picture beside others: curves over the same axes."""
+    """One picture beside others: curves over the same axes, and what was noticed in their runs."""
 
     title: str
     curves: Sequence[EvaluationCurve | SeriesCurve | BandCurve]
     unit: str = ""
+    findings: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
 
 def draw(panels: Sequence[Panel], out: str | Path, x: XAxis = "step", title: str = "") -> None:
@@ -174,12 +178,27 @@ def _draw_panel(axes: Any, panel: Panel, looks: dict[str, dict[str, Any]], x: XA
             _draw_series(axes, curve, looks[curve.label])
     counted = x if any(isinstance(curve, EvaluationCurve) for curve in panel.curves) else "step"
     dress(axes, panel.title, counted, panel.unit)
+    if counted == "step":
+        _draw_findings(axes, panel.findings)
     if axes.get_legend_handles_labels()[0]:
         outside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "fontsize": 7} if _is_crowded(panel) else {}
         axes.legend(**{"fontsize": 8, "frameon": False, **outside})
     note = _note(panel)
     if note:  # under the axis, where it covers nothing
         axes.annotate(note, (0, 0), (0, -36), "axes fraction", "offset points", fontsize=7, color="#555555", va="top")
+
+
+def _draw_findings(axes: Any, findings: Mapping[str, Sequence[Finding]]) -> None:
+    """A line where something was noticed, with its kind; and whose it is, if there are several runs."""
+    several = len(findings) > 1
+    marks = [(finding, run) for run, found in findings.items() for finding in found]
+    for finding, run in sorted(marks, key=lambda mark: mark[0].noticed)[:FINDINGS_SHOWN]:
+        axes.axvline(finding.noticed, color="#555555", linestyle=(0, (1, 2)), linewidth=1.0, zorder=0.5)
+        axes.annotate(
+            plain(f"{finding.kind} · {run}" if several else finding.kind),
+            (finding.noticed, 0.98), (2, 0), ("data", "axes fraction"), "offset points",
+            rotation=90, va="top", fontsize=6.5, color="#555555",
+        )  # fmt: skip
 
 
 def dress(axes: Any, title: str, x: str, y: str) -> None:

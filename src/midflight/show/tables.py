@@ -13,7 +13,7 @@ from rich.text import Text
 from midflight.analyse.variants import newest_of_each, row_labels
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
-from midflight.show.lines import duration, leading, number, with_interval
+from midflight.show.lines import decided_line, duration, leading, number, with_interval
 from midflight.show.state import RunView, unfinished_line
 from midflight.store import Head
 
@@ -44,6 +44,9 @@ def report_table(report: EvalReport, from_store: bool = False) -> Group:
             cell(estimate.note or estimate.method),
         )
     lines = [_cost_line(report)]
+    if report.decided is not None:
+        lines.insert(0, cell(decided_line(report.decided), 400))
+        lines.insert(1, "(this is about these items with these answers, not about others like them)")
     if shown > SLICES_SHOWN:
         lines.insert(0, f"{shown - SLICES_SHOWN} more rows of slices are in the JSON report")
     for reason, count in report.errors.items():
@@ -148,6 +151,11 @@ def reasons(reports: Sequence[EvalReport]) -> list[str]:
                 text = shorten(f"{estimate.metric} has no value: {estimate.note}")
                 steps.setdefault(text, []).append(report.progress.step)
     return [f"{text} (step {shorten(', '.join(map(str, found)), 60)})" for text, found in steps.items()]
+
+
+def decisions(reports: Sequence[EvalReport]) -> list[str]:
+    """What sequential rules said of evaluations of one task, a line each."""
+    return [f"step {r.progress.step}: {decided_line(r.decided)}" for r in reports if r.decided is not None]
 
 
 def slices_table(report: EvalReport, label: str = "") -> Table:

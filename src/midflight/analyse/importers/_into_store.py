@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,13 @@ def _store(run: ImportedRun, digest: str, store: Store, project: str, name: str)
     if known is not None and known.status == "finished":
         return StoredRun(run, known, False)
     info, attempt = _begun(run, digest, store, project, name) if known is None else _resumed(store, known)
-    blocks = list(_blocks(run))
-    if blocks:
-        store.append_points(info.id, attempt, blocks)
-    store.finish_run(info.id, "finished")
+    try:
+        store.append_points(info.id, attempt, list(_blocks(run)))
+        store.finish_run(info.id, "finished")
+    except BaseException:
+        with suppress(StoreError):
+            store.finish_run(info.id, "failed")  # the next import of the same takes it over
+        raise
     return StoredRun(run, next(one for one in store.runs(project) if one.id == info.id), True)
 
 

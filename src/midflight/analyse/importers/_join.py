@@ -17,7 +17,7 @@ from midflight.analyse.importers.base import ImportedRun, Series
 from midflight.analyse.names import CLOCKS, canonical_name, canonical_names
 
 _NEAR, _NEAR_ABSOLUTE = 1e-3, 1e-4  # a console prints four digits
-_AGREE, _ENOUGH = 0.95, 3
+_AGREE, _ENOUGH = 0.95, 2
 _SHARED = 0.5
 _TELLS_NOTHING = CLOCKS | {"learning_rate"}
 SUMMARY = "wandb_summary"

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from midflight.analyse.importers._numbers import is_missing, number
-from midflight.analyse.importers._source import MAX_LINE, Source
+from midflight.analyse.importers._source import Source
 
 _DEPTH = 6
+MAX_VALUE = 1 << 27
+"""Characters of one value that are read at most."""
 _SPACE = re.compile(r"[\s,]*")
 _BREAKS = (ValueError, RecursionError)
 """What the decoder raises: broken JSON, numbers of 5,000 digits, nesting without end."""
@@ -130,7 +132,7 @@ class _Reader:
             try:
                 value, end = DECODER.raw_decode(self._text, self._at)
             except _BREAKS:
-                if len(self._text) - self._at < MAX_LINE and self._more():
+                if self._more(len(self._text) - self._at):  # twice as much: few tries, however long it is
                     continue
                 return self._break()
             # a number that ends where the text ends may go on in the next piece
@@ -150,11 +152,11 @@ class _Reader:
             if self._at < len(self._text) or not self._more():
                 return
 
-    def _more(self) -> bool:
-        piece = next(self._texts, None)
-        while piece == "":
-            piece = next(self._texts, None)
-        if piece is None:
-            return False
-        self._text, self._at = self._text[self._at :] + piece, 0
-        return True
+    def _more(self, wanted: int = 1) -> bool:
+        """Reads so many characters at least; False if there are none, or a value would be longer than any."""
+        pieces, length = [self._text[self._at :]], 0
+        while length < max(wanted, 1) <= MAX_VALUE and (piece := next(self._texts, None)) is not None:
+            pieces.append(piece)
+            length += len(piece)
+        self._text, self._at = "".join(pieces), 0
+        return length > 0

@@ -16,7 +16,7 @@ from midflight.analyse.importers.base import ImportedRun, Importer, LineImporter
 from midflight.errors import ConfigError, shorten
 
 _PACKAGE = "midflight.analyse.importers"
-_ENOUGH, _CLEARLY = 20, 3
+_FEW, _ENOUGH, _CLEARLY, _AT_MOST = 3, 20, 3, 1000
 _MAX_FILES = 2000
 _SUFFIXES = frozenset(
     {"", ".log", ".txt", ".out", ".err", ".md", ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".gz", ".db"}
@@ -139,10 +139,21 @@ def _most_lines(source: Source, importers: dict[str, LineImporter]) -> str | Non
         for key, importer in importers.items():
             if importer.line(text, tries[key]):
                 hits[key] += 1
+                if hits[key] == _AT_MOST:
+                    return _best(hits, importers)
                 others = [count for one, count in hits.items() if one != key and importers[one].specific]
                 if importer.specific and hits[key] >= _ENOUGH and hits[key] > _CLEARLY * max(others, default=0):
                     return key
-    found = [(importers[key].specific, count, key) for key, count in hits.items() if count]
+    return _best(hits, importers)
+
+
+def _best(hits: dict[str, int], importers: dict[str, LineImporter]) -> str | None:
+    """The key of the most records; a format that is not specific needs some, for any text may hold one by chance."""
+    found = [
+        (importers[key].specific, count, key)
+        for key, count in hits.items()
+        if count >= (1 if importers[key].specific else _FEW)
+    ]
     return max(found)[2] if found else None
 
 

@@ -49,7 +49,7 @@ class _OneRun:
         self.columns: dict[str, _Column] = {}
         self.evaluations: set[str] = set()
         self.last = -1
-        self.resumed: list[tuple[int, int]] = []
+        self.resumed: list[int] = []
         self.start: int | None = None
         self.notes: list[str] = []
 
@@ -85,11 +85,11 @@ class Records:
         self.summary: dict[str, float] = {}
         self.planned: int | None = None
         self.reached: int | None = None
-        self._runs: list[tuple[str, _OneRun, int | None]] = []
+        self._runs: list[tuple[str, _OneRun, int | None, dict[str, float]]] = []
         self._now = _OneRun()
         self._notes: list[str] = []
         self._rank: str | None = None
-        self._left_out: dict[tuple[str, ...], frozenset[str]] = {}
+        self._left_out: dict[tuple[bool | str, ...], frozenset[str]] = {}
 
     @property
     def last_step(self) -> int | None:
@@ -158,18 +158,18 @@ class Records:
             wall: Seconds since the epoch.
             evaluation: Whether all of it was measured on held-out data.
         """
-        names = tuple(values)
-        left_out = self._left_out.get(names)
+        shape: tuple[bool | str, ...] = (evaluation, *values)
+        left_out = self._left_out.get(shape)
         if left_out is None:
-            left_out = self._beside_evaluation(names, evaluation)
+            left_out = self._left_out[shape] = self._beside_evaluation(tuple(values), evaluation)
         if left_out:
             values = {key: value for key, value in values.items() if key not in left_out}
         now = self._now
         if step is None:
             step = max(now.last, 0)
-        if step < now.last and now.repeats(step, values):
-            now = self._go_back(step, values)
-        now.last = step
+        if step >= now.last or self._went_back(step, values):  # else it came late
+            now = self._now
+            now.last = step
         row = len(now.steps)
         now.steps.append(step)
         now.walls.append(math.nan if wall is None else wall)
@@ -191,24 +191,27 @@ class Records:
         clocks = frozenset(name for name in names if canonical_name(name) in CLOCKS) - evals
         if len(self._left_out) == _MAX_SHAPES:
             self._left_out.clear()
-        found = clocks if evals and evals | clocks == set(names) else frozenset()
-        self._left_out[names] = found
-        return found
+        return clocks if evals and evals | clocks == set(names) else frozenset()
 
-    def _go_back(self, step: int, values: Iterable[str]) -> _OneRun:
+    def _went_back(self, step: int, values: Iterable[str]) -> bool:
+        """Whether a record with a smaller step begins another run or a resume."""
         now = self._now
+        if not now.repeats(step, values):
+            return False
         trained = [key for key in values if key in now.columns and key not in now.evaluations]
         if now.begins_again(step) and (trained or now.has(step, values)):  # a late evaluation begins no run
             self.begin_run(f"begins again at step {step}, after {now.last}")
-        elif trained and now.repeats(step, trained):
-            now.resumed.append((step, now.last))
-        return self._now
+            return True
+        if trained and now.repeats(step, trained):
+            now.resumed.append(len(now.steps))
+            return True
+        return False
 
     def begin_run(self, why: str) -> None:
         """Ends the present run, if it has records, and begins another one."""
         if self._now.steps:
-            self._runs.append((self.name, self._now, self.planned))
-            self._now, self.planned = _OneRun(), None
+            self._runs.append((self.name, self._now, self.planned, self.summary))
+            self._now, self.planned, self.summary = _OneRun(), None, {}
             self.note_run(f"run {len(self._runs) + 1} in one file: {why}")
 
     def relabel(self, steps: Iterable[int]) -> None:
@@ -222,17 +225,19 @@ class Records:
         Args:
             key: Key of the importer that read it.
         """
-        ours = [*self._runs, (self.name, self._now, self.planned)]
+        ours = [*self._runs, (self.name, self._now, self.planned, self.summary)]
         found = [one for one in ours if one[1].columns]
         if not found and (self.summary or self._notes):
             found = ours[-1:]
-        several = len(found) > 1
-        return [
-            self._run(f"{name}-{number}" if number > 1 else name, one, planned, key, several)
-            for number, (name, one, planned) in enumerate(found, start=1)
-        ]
+        named: dict[str, int] = {}
+        runs = []
+        for name, one, planned, summary in found:
+            number = named[name] = named.get(name, 0) + 1
+            run = self._run(f"{name}-{number}" if number > 1 else name, one, planned, key)
+            runs.append(replace(run, summary=summary))
+        return runs
 
-    def _run(self, name: str, one: _OneRun, planned: int | None, key: str, several: bool) -> ImportedRun:
+    def _run(self, name: str, one: _OneRun, planned: int | None, key: str) -> ImportedRun:
         series, superseded, disordered = {}, 0, []
         steps = np.frombuffer(one.steps, np.int64) if one.steps else np.empty(0, np.int64)
         walls = np.frombuffer(one.walls, np.float64) if one.walls else np.empty(0)
@@ -254,13 +259,12 @@ class Records:
             canonical=canonical_names(series),
             eval_keys=evals,
             config=self.config,
-            summary=self.summary,
             planned_steps=planned,
             reached_step=self.reached if one is self._now else None,
             num_superseded=superseded,
             unread=self.source.unread(),
         )
-        notes = [*one.notes, *self._notes, *_resumes(one.resumed)]
+        notes = [*one.notes, *self._notes, *_resumes(one)]
         if disordered:
             notes.append(f"written out of order and sorted: {', '.join(disordered[:3])}{' …' * (len(disordered) > 3)}")
         return replace(run, notes=(*notes, *run.ending()))
@@ -293,8 +297,9 @@ def newest(steps: Ints, late: bool) -> tuple[Ints, bool]:
     return np.flatnonzero(np.append(steps[:-1] < later[1:], True)), True
 
 
-def _resumes(resumed: list[tuple[int, int]]) -> list[str]:
-    if not resumed:
+def _resumes(one: _OneRun) -> list[str]:
+    if not one.resumed:
         return []
-    shown = ", ".join(f"at step {step} after {last}" for step, last in resumed[:3])
-    return [f"resumed {len(resumed)} times: {shown}{' …' * (len(resumed) > 3)}".replace("1 times", "once", 1)]
+    shown = ", ".join(f"at step {one.steps[row]:,} after {one.steps[row - 1]:,}" for row in one.resumed[:_SOME])
+    times = "once" if len(one.resumed) == 1 else f"{len(one.resumed):,} times"
+    return [f"resumed {times}: {shown}{' …' * (len(one.resumed) > _SOME)}"]

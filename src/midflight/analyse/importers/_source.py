@@ -8,14 +8,14 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from midflight.errors import ConfigError, shorten
 
 HEAD_BYTES = 1 << 16
 _CHUNK = 1 << 20
-MAX_LINE = 1 << 22
+MAX_LINE = 1 << 20
 """Characters of a line that are read at most: longer ones are no records, and may be a gigabyte."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -78,9 +78,9 @@ class Source:
         self.encoding = next((name for bom, name in _BOMS if self.head.startswith(bom)), "utf-8")
         self.is_binary = self.encoding != "utf-16" and b"\0" in self.head
 
-    def open(self) -> BinaryIO:
+    def open(self) -> gzip.GzipFile | BufferedReader:
         """The file's bytes, unpacked."""
-        return gzip.open(self.path, "rb") if self._zipped else self.path.open("rb")  # type: ignore[return-value]
+        return gzip.GzipFile(self.path, "rb") if self._zipped else self.path.open("rb")
 
     @property
     def head_text(self) -> str:
@@ -91,7 +91,7 @@ class Source:
         """The file's bytes, about a megabyte at a time; a gzip that breaks off ends there, counted."""
         try:
             with self.open() as file:
-                while chunk := file.read(_CHUNK):
+                while chunk := file.read1(_CHUNK):  # not read: it gives nothing of what stands before a break
                     yield chunk
         except _BROKEN as error:
             self.skip("gzip broken off", str(error))

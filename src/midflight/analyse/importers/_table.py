@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from midflight.analyse.importers._numbers import number, stamp, step_of
 from midflight.analyse.importers._records import Records
+from midflight.analyse.names import canonical_name, is_evaluation
 
 SAMPLE = 500
 STEP_NAMES = (
@@ -18,10 +19,12 @@ STEP_NAMES = (
 )  # fmt: skip
 """Names of a step, the best first; case and blanks do not count."""
 WALL_NAMES = ("timestamp", "_timestamp", "wall_time", "walltime", "time", "datetime", "date", "created_at")
+_NAME_COLUMNS, _VALUE_COLUMNS = ("metric", "tag", "key", "metric_name", "name"), ("value", "metric_value")
+_SPLIT_COLUMNS = ("split", "phase", "mode", "stage", "subset", "type")
 _NOT_VALUES = re.compile(r"(?:.*[_ ])?(?:index|id|idx|seed)", re.IGNORECASE)
-_IN_ORDER, _PRESENT = 0.9, 0.5
+_FALLS, _PRESENT = 1 / 3, 0.5  # a log with restarts rises mostly; a table sorted by something else does not
 STEP_IN_TEXT = re.compile(
-    r"(?:step|checkpoint|ckpt|iter|global_step)[-_= ]?(\d+)(?!.*(?:step|checkpoint|ckpt|iter)[-_= ]?\d)"
+    r"(?:step|checkpoint|ckpt|iter|global_step)[-_= ]?(\d{1,18})(?!.*(?:step|checkpoint|ckpt|iter)[-_= ]?\d)"
 )
 """A step that stands in a name, such as ``run_step_4400`` or ``checkpoint-500``; the last one."""
 
@@ -46,6 +49,8 @@ class Table:
 
     def add(self, values: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Takes a row."""
+        if texts:
+            values = _renamed(values, texts, self._records)
         if self._rows is None:
             self._emit(values, texts)
         else:
@@ -56,6 +61,9 @@ class Table:
     def end(self) -> None:
         """Adds what waits."""
         rows = self._rows
+        if rows is not None and len(rows) == 1 and not _is_record(rows[0]):
+            self._records.source.skip("rows that are no record", str(dict(rows[0][0])))
+            return
         if rows and not self._sorts:
             self._decide(rows)
         rows = self._rows
@@ -120,6 +128,28 @@ class Table:
             self._records.add(step, values, evaluation=True)
 
 
+def _renamed(values: Mapping[str, float], texts: Mapping[str, str], records: Records) -> Mapping[str, float]:
+    """A row of a long table under the name that it holds, a row of the validation split under names that say so."""
+    plain = {_plain(name): text for name, text in texts.items()}
+    name = next((plain[column] for column in _NAME_COLUMNS if column in plain), None)
+    value = next((column for column in values if _plain(column) in _VALUE_COLUMNS), None)
+    if name and value is not None:
+        values = {name if column == value else column: number for column, number in values.items()}
+    split = next((plain[column] for column in _SPLIT_COLUMNS if column in plain), "")
+    if is_evaluation(split):
+        records.note(f"rows of {split!r} are evaluations, with names under {split}/")
+        values = {
+            column if _plain(column) in (*STEP_NAMES, *WALL_NAMES) else f"{split}/{column}": number
+            for column, number in values.items()
+        }
+    return values
+
+
+def _is_record(row: Row) -> bool:
+    """Whether a row that stands alone names a step or a quantity that is known: else it may be anything."""
+    return any(_plain(name) in STEP_NAMES or canonical_name(name) is not None for name in row[0])
+
+
 def _plain(name: str) -> str:
     return name.strip().lower().replace(" ", "_")
 
@@ -133,7 +163,7 @@ def _steps(rows: Sequence[Row], name: str) -> list[int] | None:
 
 def _rises(steps: Sequence[int]) -> bool:
     falls = sum(b < a for a, b in pairwise(steps))
-    return falls <= (1 - _IN_ORDER) * len(steps) and (len(steps) == 1 or min(steps) < max(steps))
+    return falls <= _FALLS * (len(steps) - 1) and (len(steps) == 1 or min(steps) < max(steps))
 
 
 def _step_in_text(texts: Mapping[str, str]) -> int | None:

@@ -8,7 +8,7 @@ from midflight.analyse.importers._numbers import number, stamp
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_STEP = re.compile(r"Train step (\d+)/(\d+) done|Epoch \d+/\d+ Step \d+/\d+ Train step (\d+)/(\d+)")
+_STEP = re.compile(r"Train step (\d{1,18})/(\d{1,18}) done")
 _BAR = "│"
 _CORNERS = "╒╞├╘┌└═─"
 
@@ -33,7 +33,7 @@ class ARealConsole(LineImporter):
             return True
         if "rain step" in text and (found := _STEP.search(text)) is not None:
             self._close(records)
-            self._step, self._planned = int(found[1] or found[3]), int(found[2] or found[4])
+            self._step, self._planned = int(found[1]), int(found[2])
             self._wall = stamp(text[: found.start()])
             return True
         return "├" in text or "╞" in text

@@ -8,7 +8,7 @@ from midflight.analyse.importers._numbers import NUMBER, stamp
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_HEAD = re.compile(r"\[(?:epoch=\d+(?:/\d+)?\]\[)?(?:Eval )?batch=(\d+)/(\d+)\]:\s*$|\[Eval batch=\d+/\d+\]")
+_HEAD = re.compile(r"\[(?:epoch=\d+(?:/\d+)?\]\[)?(?:Eval )?batch=(\d{1,18})/(\d{1,18})\]:\s*$|\[Eval batch=\d+/\d+\]")
 _VALUE = re.compile(rf"\s+(Train|Eval) (\S[^:]{{0,400}}): ({NUMBER})\s*$")
 
 

@@ -14,14 +14,17 @@ from midflight.analyse.importers.base import LineImporter
 from midflight.analyse.names import canonical_name
 
 _STEP = re.compile(
-    r"(?<![\w/.-])(?:global[_ ]?step|train[_ ]?step|step|iter(?:ation)?|update|batch|it)s?\b[\]\s:=#\[(]{1,4}(\d+)"
-    r"(?:\s*(?:/|of)\s*(\d+))?",
+    r"(?<![\w/.-])(?:global[_ ]?step|train[_ ]?step|step|iter(?:ation)?|update|batch|it)s?\b"
+    r"[\]\s:=#\[(]{1,4}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(r"(?<![\w/.-])epochs?\b[\]\s:=#\[(]{1,4}(\d+)(?:\s*(?:/|of)\s*(\d+))?\]?", re.IGNORECASE)
-_AFTER_EPOCH = re.compile(r"[\s,|]*[\[(](\d+)/(\d+)[\])]")
-_BAR = re.compile(r"\d+%\|[^|]*\|\s*(\d+)/(\d+) \[[^\]]*?, (?=[A-Za-z])")
-_PAIR = re.compile(rf"([A-Za-z_][\w/@.-]*(?: [A-Za-z][\w/@.-]*)?)\s*[:=]\s*({NUMBER}){UNIT}(?=[\s,|;)\]}}]|$)")
+_EPOCH = re.compile(r"(?<![\w/.-])epochs?\b[\]\s:=#\[(]{1,4}(\d{1,18})(?:\s*(?:/|of)\s*(\d{1,18}))?\]?", re.IGNORECASE)
+_AFTER_EPOCH = re.compile(r"[\s,|:]*[\[(]?(\d{1,18})\s*/\s*(\d{1,18})[\])]?(?=[\s,:])")
+_BAR = re.compile(r"\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[[^\]]*?, (?=[A-Za-z])")
+_PAIR = re.compile(
+    rf"(?<![\w/@.-])([A-Za-z_][\w/@.-]{{0,120}}(?: [A-Za-z][\w/@.-]{{0,60}})?)\s*[:=]\s*({NUMBER}){UNIT}"
+    r"(?=[\s,|;)\]}]|$)"
+)
 _NOT_VALUES = frozenset({"step", "steps", "iter", "iteration", "epoch", "update", "batch", "it", "global_step"})
 
 
@@ -33,7 +36,7 @@ class ConsolePairs(LineImporter):
 
     def __init__(self) -> None:
         self._offset, self._last = 0, -1
-        self._epoch = 0
+        self._epoch: int | None = None
 
     def line(self, text: str, records: Records) -> bool:
         """Reads one line."""
@@ -50,17 +53,17 @@ class ConsolePairs(LineImporter):
         step = self._counted_on(step, planned, epoch)
         if epoch is not None:
             values.setdefault("epoch", float(epoch))
-        if planned is not None and self._offset and num_epochs:
-            planned *= num_epochs
+        if planned is not None and self._offset:  # it is of one epoch
+            planned, records.planned = planned * num_epochs if num_epochs else None, None
         records.add_line(text, at, step, values, planned)
         return True
 
     def _counted_on(self, step: int, planned: int | None, epoch: int | None) -> int:
         """The step since the first epoch, where the log counts them anew in each."""
         if epoch is not None:
-            if epoch > self._epoch and step <= self._last and self._epoch:
+            if self._epoch is not None and epoch > self._epoch and step <= self._last:
                 self._offset += planned if planned is not None else self._last
-            elif epoch < self._epoch:
+            elif self._epoch is not None and epoch < self._epoch:
                 self._offset = 0
             self._epoch = epoch
         self._last = step
@@ -69,9 +72,9 @@ class ConsolePairs(LineImporter):
 
 def _step(text: str) -> tuple[int, int, int | None, int | None, int | None] | None:
     """Where a record begins, its step, planned steps, epoch and planned epochs."""
-    if "%|" in text and (bar := _BAR.search(text)) is not None:
-        return bar.end(), int(bar[1]), int(bar[2]), None, None
     epoch = _EPOCH.search(text)
+    if "%|" in text and (bar := _BAR.search(text)) is not None:
+        return bar.end(), int(bar[1]), int(bar[2]), int(epoch[1]) if epoch is not None else None, None
     step = _STEP.search(text)
     if epoch is None and step is None:
         return None

@@ -2,13 +2,14 @@
 
 They hold no step. It is taken from the progress bar beside them (transformers redraws it after each dict) where those
 steps rise by one and the same interval; else a record's step is its number, and that is said. An epoch that falls back
-to the first begins another run.
+to the first begins another run; one that falls back less far, a resume.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -22,7 +23,7 @@ _PAIR = re.compile(
     rf"['\"]([^'\"{{}}]{{1,500}})['\"]\s*:\s*(?:[\w.]+\()?(?:({NUMBER})|['\"]\s*({NUMBER})\s*['\"])\)?\s*(?=[,}}])"
 )
 _NUM_KEYS = re.compile(r"['\"]\s*:")
-_BAR = re.compile(r"\s*\d+%\|[^|]*\|\s*(\d+)/(\d+) \[")
+_BAR = re.compile(r"\s*\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[")
 _TOTAL = re.compile(r"\s*Total optimization steps = ([\d,]+)")
 _STEP_KEYS = ("step", "global_step", "train/global_step", "current_steps")
 _OF_A_RECORD = frozenset({"loss", "eval_loss", "reward", "epoch"})
@@ -36,15 +37,19 @@ class HFConsole(LineImporter):
     label = "HF / TRL console"
 
     def __init__(self) -> None:
+        self._next_total: int | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._total: int | None = None
-        self._bar, self._epoch, self._numbered = 0, -1.0, 0
+        self._bar, self._numbered = 0, 0
+        self._epochs: list[float] = []
         self._before, self._after, self._is_eval = array("q"), array("q"), array("b")
 
     def line(self, text: str, records: Records) -> bool:
         """Reads all dicts of a line; a progress bar is noted."""
+        if text.startswith('{"'):  # JSON lines
+            return False
         if "{" in text:
             found = False
             for raw in _DICT.finditer(text):
@@ -54,7 +59,9 @@ class HFConsole(LineImporter):
         if "/" in text and (bar := _BAR.match(text)) is not None:
             self._see(int(bar[1]), int(bar[2]))
         elif "Total opt" in text and (total := _TOTAL.match(text)) is not None:
-            self._total = records.planned = step_of(total[1])
+            self._next_total = step_of(total[1])
+            if not self._before:
+                self._total = records.planned = self._next_total
         return False
 
     def _see(self, done: int, total: int) -> None:
@@ -85,17 +92,27 @@ class HFConsole(LineImporter):
 
     def _without_step(self, text: str, at: int, values: dict[str, float], records: Records) -> None:
         evaluation = all(key == "epoch" or is_evaluation(key) for key in values)
-        epoch = values.get("epoch", self._epoch)
-        if epoch < self._epoch and not evaluation:
-            self.end(records)
-            records.begin_run(f"the epoch falls from {self._epoch:g} to {epoch:g}")
-            self._begin()
-        self._epoch = epoch
+        epoch = values.get("epoch", self._epochs[-1] if self._epochs else 0.0)
+        if self._epochs and not evaluation and epoch < self._epochs[-1]:
+            self._fall_back(epoch, records)
+        if not evaluation:
+            self._epochs.append(epoch)
         self._numbered += not evaluation
         self._before.append(self._bar)
         self._after.append(-1)
         self._is_eval.append(evaluation)
         records.add_line(text, at, self._numbered, values)
+
+    def _fall_back(self, epoch: float, records: Records) -> None:
+        """Another run, or one that was resumed: its next record is the one that has this epoch in the first attempt."""
+        if epoch <= self._epochs[0]:
+            self.end(records)
+            records.begin_run(f"the epoch falls from {self._epochs[-1]:g} to {epoch:g}")
+            self._begin()
+            self._total = records.planned = self._next_total
+        else:
+            self._numbered = bisect_left(self._epochs, epoch)
+            del self._epochs[self._numbered :]
 
     def end(self, records: Records) -> None:
         """Gives the records of a run their steps."""
@@ -114,16 +131,20 @@ class HFConsole(LineImporter):
 
 
 def _rise_evenly(steps: Sequence[int]) -> bool:
-    """Whether steps are one interval apart, counted from 0 or after a first step 1; the last one may come sooner."""
+    """Whether steps are multiples of one interval, each the next one, but for a first step 1 and a last one between.
+
+    A resume falls back to an earlier multiple.
+    """
     if len(steps) < 2 or steps[0] < 1:
         return False
     gaps = [b - a for a, b in pairwise(steps)]
-    interval = gaps[-2] if len(gaps) > 1 else gaps[0]
-    inner = gaps[1:-1]
-    return (
-        interval > 0
-        and all(gap == interval for gap in inner)
-        and 0 < gaps[-1] <= interval
-        and steps[0] in (1, interval)
-        and gaps[0] in (interval, interval - steps[0])
+    interval = max(set(gaps), key=gaps.count)
+    if interval < 1 or steps[0] not in (1, interval):
+        return False
+    return all(
+        gap == interval
+        or (number == 0 and gap == interval - steps[0] > 0)
+        or (number == len(gaps) - 1 and 0 < gap < interval)
+        or (gap < 0 and steps[number + 1] % interval == 0)
+        for number, gap in enumerate(gaps)
     )

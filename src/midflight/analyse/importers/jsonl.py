@@ -8,6 +8,7 @@ from midflight.analyse.importers._records import Records
 from midflight.analyse.importers._table import Table
 from midflight.analyse.importers.base import LineImporter
 
+_MAX_NUMBERS = 10_000
 _PLANNED = ("total_steps", "max_steps")
 _OF_SAMPLES = frozenset({"doc_id", "prompt", "messages", "instruction", "completion", "response"})
 
@@ -31,7 +32,7 @@ class JSONL(LineImporter):
         if not _OF_SAMPLES.isdisjoint(raw):  # data, or outputs of a model
             return False
         values = plain_values(raw, records.source)
-        if not values:
+        if not values or len(values) > _MAX_NUMBERS:  # a vocabulary is one object, too
             return False
         for key in _PLANNED:
             if (planned := step_of(values.pop(key, None))) is not None:

@@ -8,9 +8,11 @@ from midflight.analyse.importers._numbers import NUMBER
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_MAIN = re.compile(rf"s:(\d+)((?: [a-z_]+:{NUMBER})+)\s*$")
+_MAIN = re.compile(rf"s:(\d{{1,18}})((?: [a-z_]+:{NUMBER})+)\s*$")
 _PAIR = re.compile(rf"([a-z_]+):({NUMBER})")
-_STEP = re.compile(rf"step\s+(\d+)/(\d+) \| (?:train )?loss ({NUMBER}) .*?\| norm ({NUMBER}) .*?\| lr ({NUMBER})")
+_STEP = re.compile(
+    rf"step\s+(\d{{1,18}})/(\d{{1,18}}) \| (?:train )?loss ({NUMBER}) .*?\| norm ({NUMBER}) .*?\| lr ({NUMBER})"
+)
 _RATES = (
     ("ms", re.compile(rf"\| ({NUMBER}) ms")),
     ("MFU", re.compile(rf"\| ({NUMBER})% (?:\w+ )?MFU")),

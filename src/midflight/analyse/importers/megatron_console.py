@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 
-from midflight.analyse.importers._numbers import NUMBER
+from midflight.analyse.importers._numbers import number
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_LINE = re.compile(r"\biteration\s+(\d+)/\s*(\d+) \|")
-_PAIR = re.compile(rf"\s*([A-Za-z][^|:]{{0,200}}):\s*({NUMBER})\s*(?:\||$)")
-_EVAL = re.compile(r"\b(validation|test) loss at iteration (\d+)[^|]*\|(?= )")
-_EVAL_VALUE = re.compile(rf"\s*([A-Za-z][^|:]{{0,200}}): ({NUMBER})\s*\|")
+_LINE = re.compile(r"\biteration\s+(\d{1,18})/\s*(\d{1,18}) \|")
+_EVAL = re.compile(r"\b(validation|test) loss at iteration (\d{1,18})[^|]*\|(?= )")
 
 
 class MegatronConsole(LineImporter):
@@ -24,14 +22,19 @@ class MegatronConsole(LineImporter):
         if "iteration" not in text:
             return False
         if (found := _LINE.search(text)) is not None:
-            values = {key.strip(): float(value) for key, value in _PAIR.findall(text, found.end())}
+            values = _values(text[found.end() :])
             if values:
                 records.add_line(text, found.start(), int(found[1]), values, int(found[2]))
             return bool(values)
         if (found := _EVAL.search(text)) is not None:
-            pairs = _EVAL_VALUE.findall(text, found.end())
-            values = {f"{found[1]} {key.strip()}": float(value) for key, value in pairs}
+            values = {f"{found[1]} {key}": value for key, value in _values(text[found.end() :]).items()}
             if values:
                 records.add_line(text, found.start(), int(found[2]), values, evaluation=True)
             return bool(values)
         return False
+
+
+def _values(text: str) -> dict[str, float]:
+    """What stands between the bars."""
+    pairs = (part.rpartition(":") for part in text.split("|"))
+    return {key.strip(): found for key, _, value in pairs if key.strip() and (found := number(value)) is not None}

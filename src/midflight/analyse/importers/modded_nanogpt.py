@@ -8,7 +8,7 @@ from midflight.analyse.importers._numbers import NUMBER
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_LINE = re.compile(rf"step:(\d+)/(\d+)((?: [A-Za-z_]\w*:{NUMBER}(?:ms|s)?)+)\s*$")
+_LINE = re.compile(rf"step:(\d{{1,18}})/(\d{{1,18}})((?: [A-Za-z_]\w*:{NUMBER}(?:ms|s)?)+)\s*$")
 _PAIR = re.compile(rf"(\w+):({NUMBER})")
 
 

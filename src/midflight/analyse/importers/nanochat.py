@@ -8,7 +8,9 @@ from midflight.analyse.importers._numbers import NUMBER, UNIT
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_LINE = re.compile(r"[Ss]tep (\d+)(?:/(\d+))?(?: \([\d.]+%\))? \| (?=[A-Za-z])")
+_LINE = re.compile(
+    r"(?:step (\d{1,18})(?:/(\d{1,18}))? \([\d.]+%\)|Step (\d{1,18})(?:/(\d{1,18}))?) \| (?=[A-Za-z][\w/@. -]{0,99}: )"
+)
 _PAIR = re.compile(rf"([A-Za-z][\w/@. -]{{0,99}}): ({NUMBER}){UNIT}\s*(?:\||$)")
 
 
@@ -24,6 +26,7 @@ class Nanochat(LineImporter):
         values = {key: float(value.replace(",", "")) for key, value in _PAIR.findall(text, found.end())}
         if not values:
             return False
-        planned = int(found[2]) if found[2] else None
-        records.add_line(text, found.start(), int(found[1]), values, planned, evaluation=text[found.start()] == "S")
+        step, planned = found[1] or found[3], found[2] or found[4]
+        evaluation = found[3] is not None and "raining" not in text  # "Step 00010/00700 | Training loss: …"
+        records.add_line(text, found.start(), int(step), values, int(planned) if planned else None, evaluation)
         return True

@@ -8,8 +8,8 @@ from midflight.analyse.importers._numbers import NUMBER
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_LINE = re.compile(rf"(iter|step) (\d+): ((?:train |val )?loss {NUMBER}.*)$")
-_PAIR = re.compile(rf"([a-z][a-z /]*?) ({NUMBER})(?:ms|s|%)?\s*(?:,|$)")
+_LINE = re.compile(rf"(iter|step) (\d{{1,18}}): ((?:train |val )?loss {NUMBER}.*)$")
+_PAIR = re.compile(rf"\s*([a-z][a-z /]{{0,60}}) ({NUMBER})(?:ms|s|%)?\s*")
 
 
 class NanoGPT(LineImporter):
@@ -21,6 +21,7 @@ class NanoGPT(LineImporter):
         """Reads one line."""
         if "loss " not in text or (found := _LINE.search(text)) is None:
             return False
-        values = {key: float(value.replace(",", "")) for key, value in _PAIR.findall(found[3])}
+        pairs = (_PAIR.fullmatch(part) for part in found[3].split(","))
+        values = {pair[1]: float(pair[2]) for pair in pairs if pair is not None}
         records.add_line(text, found.start(), int(found[2]), values, evaluation=found[1] == "step")
         return True

@@ -8,10 +8,10 @@ from midflight.analyse.importers._numbers import NUMBER, UNIT
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_LINE = re.compile(r"(?:(validate) )?step:\s+(\d+)\s{2,}(?=[a-z])")
-_PAIR = re.compile(rf"([a-z]\w*):\s*({NUMBER}){UNIT}(?:\([\d.]+%\))?(?:\s|$)")
-_MISSING = re.compile(r"([a-z]\w*):\s*N/A")
-_TOTAL = re.compile(r"total steps (\d+)")
+_LINE = re.compile(r"(?:(validate) )?step:\s+(\d{1,18})\s{2,}(?=[a-z])")
+_PAIR = re.compile(rf"\b([a-z]\w{{0,99}}):\s*({NUMBER}){UNIT}(?:\([\d.]+%\))?(?:\s|$)")
+_MISSING = re.compile(r"\b([a-z]\w{0,99}):\s*N/A")
+_TOTAL = re.compile(r"total steps (\d{1,18})")
 
 
 class TorchtitanConsole(LineImporter):

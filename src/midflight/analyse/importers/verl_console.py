@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-from midflight.analyse.importers._numbers import NUMBER
+from midflight.analyse.importers._numbers import number
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
-_LINE = re.compile(r"\bstep:(\d+) - (?=[A-Za-z_])")
-_PAIR = re.compile(rf"([^\s:][^:]{{0,400}}?):(?:np\.\w+\()?({NUMBER})\)?(?: - |\s*$)")
-_TOTAL = re.compile(r"[Tt]otal (?:training )?steps: (\d+)")
+_LINE = re.compile(r"\bstep:(\d{1,18}) - (?=[A-Za-z_])")
+_TOTAL = re.compile(r"[Tt]otal (?:training )?steps: (\d{1,18})")
 
 
 class VerlConsole(LineImporter):
@@ -27,11 +26,17 @@ class VerlConsole(LineImporter):
             if "otal " in text and (total := _TOTAL.search(text)) is not None:
                 self._total = int(total[1]) or None
             return False
-        values = {key: float(value.replace(",", "")) for key, value in _PAIR.findall(text, found.end())}
+        values: dict[str, float] = {}
+        for part in text[found.end() :].split(" - "):
+            key, _, value = part.rpartition(":")
+            value = value.strip()
+            if value.startswith("np."):  # np.float64(0.5)
+                value = value[value.find("(") + 1 : -1]
+            if key and (one := number(value)) is not None:
+                values[key] = one
+            else:
+                records.source.skip("texts among the values", part)
         if not values:
             return False
-        if missing := text.count(" - ", found.end()) + 1 - len(values):
-            for _ in range(missing):
-                records.source.skip("texts among the values", text)
         records.add_line(text, found.start(), int(found[1]), values, self._total)
         return True

@@ -1,4 +1,4 @@
-"""Gather and reduce over levels of real ranks: the same whatever the layout, and an error of one is an error of all."""
+"""Reduce over levels of real ranks: the same whatever the layout, and an error of one is an error of all."""
 
 from __future__ import annotations
 
@@ -10,22 +10,28 @@ from midflight.distributed import Hierarchy
 from midflight.errors import CollectiveError, ConfigError, ContainerError
 
 
-def contribution(rank, world):
+def contribution(rank):
     """Uneven: some ranks have nothing, one has more than a first message holds."""
     if rank % 3 == 1:
-        return None
-    return [random_container(seed) for seed in range(rank)] + [torch.full((rank * 5_000,), rank)]
+        return {}
+    return {rank: [random_container(seed) for seed in range(rank)] + [torch.full((rank * 5_000,), rank)]}
 
 
-def gather_on_rank(rank, ranks_per_node, nodes_per_group):
+def union(parts):
+    merged = {}
+    for part in parts:
+        merged |= part
+    return dict(sorted(merged.items()))
+
+
+def reduce_on_rank(rank, ranks_per_node, nodes_per_group):
     import torch.distributed as dist
 
     world = dist.get_world_size()
     hierarchy = Hierarchy.of_nodes(nodes_per_group, node=rank // ranks_per_node)
-    expected = [contribution(other, world) for other in range(world)]
+    expected = union(map(contribution, range(world)))
     for over in (hierarchy, Hierarchy.flat()):
-        gathered = over.gather(contribution(rank, world))
-        assert same(gathered, expected) if rank == 0 else gathered is None
+        assert same(over.reduce(contribution(rank), union), expected)
         assert over.reduce([rank], lambda parts: sorted(x for part in parts for x in part)) == list(range(world))
     return len(hierarchy.levels)
 
@@ -41,40 +47,26 @@ def gather_on_rank(rank, ranks_per_node, nodes_per_group):
     ],
 )
 def test_the_layout_does_not_matter(size, ranks_per_node, nodes_per_group, levels):
-    assert run_ranks(gather_on_rank, size, ranks_per_node, nodes_per_group) == levels
+    assert run_ranks(reduce_on_rank, size, ranks_per_node, nodes_per_group) == levels
 
 
-def items_on_rank(rank):
-    import torch.distributed as dist
-
-    world = dist.get_world_size()
-    hierarchy = Hierarchy.of_nodes(1, node=(world - 1 - rank) // 2)  # nodes against the order of ranks
-    records = {f"{i:02}": {"score": i / 7, "logprobs": torch.arange(i)} for i in range(20)}
-    names = list(records)
-    dealt = [{name: records[name] for name in (names + names[:world])[other::world]} for other in range(world)]
-    dealt[2] = {}
-    found = hierarchy.gather_items(dealt[rank])
-    if rank == 0:
-        done = sorted({name for part in dealt for name in part})
-        assert same(found, {name: records[name] for name in done})
-    # a record that cannot travel, one that contradicts another, an id that is none: on every rank
-    for wrong in ({"x": object()}, {"same": rank}, {3: 1}):
-        mine = wrong if rank in (0, 3) else {}
-        with pytest.raises(ContainerError, match=r"rank (0|3)"):
-            hierarchy.gather_items(mine)
+def errors_on_rank(rank):
+    hierarchy = Hierarchy.of_nodes(1, node=(4 - rank) // 2)  # nodes against the order of ranks
+    with pytest.raises(ContainerError, match=r"rank (0|3)"):  # what cannot travel: on every rank
+        hierarchy.reduce({"x": object()} if rank in (0, 3) else {}, union)
     with pytest.raises(ContainerError, match="cannot be merged.*ZeroDivisionError"):
         hierarchy.reduce(1, lambda parts: 1 / 0)
     with pytest.raises(ConfigError, match="ranks differ in local_eval_nodes"):
         Hierarchy.of_nodes(1 + rank, node=0)
-    assert hierarchy.gather(rank) == (list(range(world)) if rank == 0 else None)
+    assert hierarchy.reduce({rank: rank}, union) == {other: other for other in range(5)}
     calls = [
-        count_collectives(lambda n=n: hierarchy.gather_items({f"{rank}-{i}": i for i in range(n)})) for n in (0, 200)
+        count_collectives(lambda n=n: hierarchy.reduce({f"{rank}-{i}": i for i in range(n)}, union)) for n in (0, 50)
     ]
     return calls[0] == calls[1] <= 4
 
 
-def test_items_count_once_and_errors_are_shared():
-    assert run_ranks(items_on_rank, 5) == [True] * 5
+def test_errors_are_shared_and_messages_few():
+    assert run_ranks(errors_on_rank, 5) == [True] * 5
 
 
 def limit_on_rank(rank):
@@ -89,10 +81,8 @@ def test_groups_inherit_the_time_limit():
     assert run_ranks(limit_on_rank, 2, group_limit_s=17) == ["0:00:17"] * 2
 
 
-def test_one_process_gathers_from_itself():
+def test_one_process_reduces_its_own():
     for alone in (Hierarchy.of_nodes(4), Hierarchy.flat()):
-        assert alone.gather(1) == [1]
-        assert alone.gather_items({"b": 1, "a": 2}) == {"a": 2, "b": 1}
         assert alone.reduce(1, sum) == 1
     for wrong in (0, -1, 1.5, True, None):
         with pytest.raises(ConfigError, match="local_eval_nodes"):
@@ -104,7 +94,7 @@ def lose_a_rank(rank, lost, end):
     if rank == lost:
         end()
     with pytest.raises(CollectiveError, match="a rank died or came later than"):
-        hierarchy.gather(list(range(rank)))
+        hierarchy.reduce(list(range(rank)), sum)
     return "told"
 
 

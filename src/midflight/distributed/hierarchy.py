@@ -1,13 +1,13 @@
 """Up and down a hierarchy of ranks: inside groups of nodes first, then among the leaders of the groups.
 
 two groups of nodes:                  0   1   2   3 │ 4   5   6   7
-each gathers on its first rank:       └───┴───┴───┘   └───┴───┴───┘
-the leaders gather on rank 0:         └───────────────┘
+each reduces to its first rank:       └───┴───┴───┘   └───┴───┴───┘
+the leaders reduce to rank 0:         └───────────────┘
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Hierarchy:
-    """The levels over which ranks gather and reduce; results are the same whatever the levels.
+    """The levels over which ranks reduce; results are the same whatever the levels.
 
     Make one with `flat` or `of_nodes` and keep it: making it is collective. Where there is one process only, it does
     nothing and says the same.
@@ -81,34 +81,6 @@ class Hierarchy:
                     levels.append(Peers(group))
         return cls(levels)
 
-    def gather(self, data: Any) -> list[Any] | None:
-        """What each rank handed over, in the order of the ranks, on the root; None on the others.
-
-        Args:
-            data: A plain container, as `broadcast_tensor_container` takes it; ranks need not hand over alike.
-
-        Raises:
-            ContainerError: On every rank, if that of any holds something else.
-            CollectiveError: If a rank died or did not come within the time limit.
-        """
-        gathered: list[Any] | None = self._gather(data, lambda parts: parts)
-        return gathered
-
-    def gather_items(self, records: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The records of all ranks by item, in the order of the ids, on the root; None on the others.
-
-        An item that several ranks did, as a sampler's padding makes them do, counts once.
-
-        Args:
-            records: This rank's records by the item's id; plain containers. None at all is fine.
-
-        Raises:
-            ContainerError: On every rank, if a record is not plain, or ranks have different records of one item.
-            CollectiveError: If a rank died or did not come within the time limit.
-        """
-        gathered: dict[str, Any] | None = self._gather(dict(records), _union)
-        return gathered
-
     def reduce(self, data: Any, merge: Callable[[list[Any]], Any]) -> Any:
         """The merger of what all ranks handed over, on every rank.
 
@@ -125,24 +97,6 @@ class Hierarchy:
         from midflight.distributed import _codec
 
         return _codec.unpack(self._down(self._up(data, merge)))
-
-    def _gather(self, data: Any, finish: Callable[[list[Any]], Any]) -> Any:
-        if not self.levels:
-            return finish([data])
-        from midflight.distributed import _codec
-
-        dist = self.levels[0].dist
-        frame = self._up([(dist.get_rank(), data)], lambda parts: [each for part in parts for each in part])
-        gathered, verdict = None, None
-        if frame is not None:
-            try:
-                by_rank = sorted(_codec.unpack(frame), key=lambda part: part[0])
-                gathered = finish([part for _, part in by_rank])
-                verdict = _codec.pack(None)
-            except ContainerError as error:
-                verdict = _codec.pack_error(str(error))
-        _codec.unpack(self._down(verdict))  # an error on any rank is raised on all
-        return gathered
 
     def _up(self, data: Any, merge: Callable[[list[Any]], Any]) -> torch.Tensor | None:
         """The frame of what all ranks merge to, on the root; None on the others."""
@@ -186,18 +140,3 @@ def _groups_of_ranks(world: Peers, node: int, local_eval_nodes: int) -> list[lis
     for rank, node in enumerate(nodes):
         groups.setdefault(order[node] // local_eval_nodes, []).append(rank)
     return list(groups.values())
-
-
-def _union(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """All records in the order of the ids; those of one item must be equal, to the bit."""
-    from midflight.distributed import _codec
-
-    union: dict[str, Any] = {}
-    for rank, part in enumerate(parts):
-        for item, record in part.items():
-            if type(item) is not str:
-                raise ContainerError(f"rank {rank}: an item's id is no text", got=item)
-            if item in union and not _codec.pack(union[item]).equal(_codec.pack(record)):
-                raise ContainerError(f"rank {rank} has another record of item {item!r} than a rank before it")
-            union[item] = record
-    return dict(sorted(union.items()))
