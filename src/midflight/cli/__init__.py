@@ -36,6 +36,7 @@ def _register() -> None:
     from midflight.cli.demo import demo
     from midflight.cli.diagnose import diagnose
     from midflight.cli.eval import evaluate
+    from midflight.cli.export import export
     from midflight.cli.flips import flips
     from midflight.cli.gate import gate
     from midflight.cli.groups import groups
@@ -49,6 +50,7 @@ def _register() -> None:
     from midflight.cli.schema import schema
     from midflight.cli.serve import serve
     from midflight.cli.show import show
+    from midflight.cli.store import store_app
     from midflight.cli.sweep import sweep
     from midflight.cli.trend import trend
     from midflight.cli.watch import watch
@@ -62,6 +64,7 @@ def _register() -> None:
         "show": show,
         "serve": serve,
         "report": report,
+        "export": export,
         "plot": plot,
         "power": power,
         "compare": compare,
@@ -80,6 +83,7 @@ def _register() -> None:
     }
     for name, function in commands.items():
         app.command(name)(function)
+    app.add_typer(store_app)
 
 
 _register()

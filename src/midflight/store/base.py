@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from midflight.records import (
@@ -400,6 +401,15 @@ class Store(Protocol):
 
     def verdicts(self, project: str | None = None, run: str | None = None) -> list[Verdict]:
         """Verdicts on candidates of a project, or of a run, newest first."""
+
+    def check(self) -> list[str]:
+        """What is wrong with what is kept; empty if nothing is."""
+
+    def compact(self) -> tuple[int, int]:
+        """Takes no more room than it needs; bytes before and after."""
+
+    def backup(self, target: Path) -> int:
+        """Copies it as it is at one moment into a file, while others write; the file's size in bytes."""
 
     def close(self) -> None:
         """Closes it; it opens again when it is used."""

@@ -13,6 +13,7 @@ from midflight.store._overviews import OverviewTable
 from midflight.store._pulse import PulseTable
 from midflight.store._runs import RunTable
 from midflight.store._series import SeriesTable
+from midflight.store._upkeep import UpkeepTable
 from midflight.store._verdicts import VerdictTable
 from midflight.store._workflows import WorkflowTable
 
@@ -28,6 +29,7 @@ class SQLiteStore(
     LeaseTable,
     VerdictTable,
     WorkflowTable,
+    UpkeepTable,
 ):
     """Runs, points, evaluations, findings, verdicts and what workflows did in one file.
 
