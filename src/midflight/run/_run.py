@@ -105,6 +105,16 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.project}/{self.name}>"
 
+    def _repr_html_(self) -> str | None:
+        """The run as a notebook shows it; None where it is not recorded."""
+        if not self.enabled:
+            return None
+        from midflight.run._html import run_html
+
+        with contextlib.suppress(StoreError):  # what waits is shown the next time
+            self.flush()
+        return run_html(self.store, next(run for run in self.store.runs(self.project) if run.id == self.id))
+
     @property
     def id(self) -> int:
         """Number of the run in its store."""

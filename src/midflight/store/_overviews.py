@@ -247,7 +247,7 @@ class _Sums:
             lows, highs = np.fmin.reduceat(known, starts, axis=1), np.fmax.reduceat(known, starts, axis=1)
             finite = np.add.reduceat(is_finite, starts, axis=1, dtype=np.int64)
             values = np.where(is_finite, values, 0.0)
-        with np.errstate(over="ignore"):  # a sum that no float holds is infinite
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum that no float holds is infinite, or none
             totals = np.add.reduceat(values, starts, axis=1)
         self._merge(rows, cells, lows, highs, totals, finite)
 

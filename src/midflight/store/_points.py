@@ -128,7 +128,7 @@ class Sketch:
         starts = np.arange(0, len(steps), size)
         is_finite = np.isfinite(values)
         known = np.where(is_finite, values, np.nan)
-        with np.errstate(over="ignore"):  # a sum that no float holds is infinite
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum that no float holds is infinite, or none
             total = np.add.reduceat(np.where(is_finite, values, 0.0), starts)
         return cls(
             steps=np.minimum.reduceat(steps, starts),
