@@ -17,7 +17,7 @@ from midflight.cli import app
 from midflight.tasks import TaskSpec, load_task
 
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = [command.name for command in app.registered_commands]
+COMMANDS = [one.name for one in (*app.registered_commands, *app.registered_groups)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -83,7 +83,7 @@ def _register() -> None:
     }
     for name, function in commands.items():
         app.command(name)(function)
-    app.add_typer(store_app)
+    app.add_typer(store_app, name="store")
 
 
 _register()

@@ -11,7 +11,7 @@ from midflight.cli._options import JsonOption, StoreOption, print_json
 
 DAMAGED = 1
 
-store_app = typer.Typer(name="store", help="Check, compact or copy a store.", no_args_is_help=True)
+store_app = typer.Typer(help="Check, compact or copy a store.", no_args_is_help=True)
 
 
 @store_app.command("check")

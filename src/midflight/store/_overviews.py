@@ -257,13 +257,14 @@ class _Sums:
         order = np.argsort(at, kind="stable")
         at = at[order]
         starts = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
-        low, high, total, finite, count = (
-            rule.reduceat(column[order], starts)
-            for rule, column in (
-                (np.fmin, sketch.low), (np.fmax, sketch.high), (np.add, sketch.total), (np.add, sketch.finite),
-                (np.add, sketch.count),
-            )
-        )  # fmt: skip
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high, total, finite, count = (
+                rule.reduceat(column[order], starts)
+                for rule, column in (
+                    (np.fmin, sketch.low), (np.fmax, sketch.high), (np.add, sketch.total), (np.add, sketch.finite),
+                    (np.add, sketch.count),
+                )
+            )  # fmt: skip
         self._merge([row], at[starts], low[None], high[None], total[None], finite)
         self.points[row] += int(count.sum())
         for cell, broken in zip(at[starts].tolist(), (count - finite).tolist(), strict=True):
@@ -273,7 +274,7 @@ class _Sums:
 
     def _merge(self, rows: list[int], cells: Ints, lows: Floats, highs: Floats, totals: Floats, finite: Ints) -> None:
         where = _place(rows, cells)
-        with np.errstate(over="ignore"):  # what is beyond float32 is drawn at infinity
+        with np.errstate(over="ignore", invalid="ignore"):  # what is beyond float32 is drawn at infinity
             self.low[where] = np.fmin(self.low[where], lows.astype(np.float32))
             self.high[where] = np.fmax(self.high[where], highs.astype(np.float32))
             self.total[where] += totals

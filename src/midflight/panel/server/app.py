@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midflight.errors import ConfigError, MidflightError, StoreError, shorten
-from midflight.panel.answers.base import ask
+from midflight.panel.answers.base import ask, questions
 from midflight.panel.answers.run import RUN_ID
 from midflight.panel.openapi import document
 from midflight.panel.panel import NotFoundError, Panel
@@ -43,6 +43,7 @@ def make_app(panel: Panel, watcher: Watcher, guard: Guard, static: Path) -> ASGI
         guard: Who may ask.
         static: Folder of the built page.
     """
+    questions()  # read now, so that the first one who asks does not wait for it
     ours = _Handlers(panel, watcher, guard, static)
     routes = [
         Route("/api/events", ours.stream),
