@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from midflight.analyse.curves import Curve
 from midflight.errors import MidflightError
 from midflight.metrics import load_metric
 from midflight.metrics.base import RatioMetric
-from midflight.records import Item, Score
+from midflight.records import EvalReport, Item
 from midflight.store import Store
 from midflight.store.base import Floats
 
@@ -61,10 +62,9 @@ def item_scores(store: Store, curve: Curve) -> ItemScores | None:
     if not curve.reports:
         return None
     items = store.items(curve.reports[0].task_fingerprint)
-    rows = []
+    ratio, rows = _ratio(curve.metric), []
     for report, value in zip(curve.reports, curve.values, strict=True):
-        scores = [score for score in store.scores(report.id, curve.metric) if _is_in(curve.slice, items, score)]
-        row = _contributions(curve.metric, scores, value)
+        row = _contributions(_terms(store, report, curve, items), ratio, value)
         if row is None:
             return None
         rows.append(row)
@@ -80,36 +80,45 @@ def item_scores(store: Store, curve: Curve) -> ItemScores | None:
     )
 
 
-def _is_in(slice: str, items: Mapping[str, Item], score: Score) -> bool:
-    """Whether an item has a score and is of the slice."""
-    if score.value is None or not math.isfinite(score.value):
-        return False
-    if not slice:
-        return True
-    item = items.get(score.item_id)
-    return item is not None and slice in {f"{name}={value}" for name, value in item.slices.items()}
+Term: TypeAlias = tuple[str, float, float]
+"""Item, score and weight."""
 
 
-def _contributions(key: str, scores: Sequence[Score], value: float) -> dict[str, float] | None:
-    """What each item adds to the value, times the number of items; None if the value is not made of the scores."""
-    tops = [score.value for score in scores if score.value is not None]
-    bottoms = [score.weight for score in scores]
-    if not tops:
-        return None
-    if set(bottoms) == {1.0} and _is_equal(math.fsum(tops) / len(tops), value):
-        return {score.item_id: top for score, top in zip(scores, tops, strict=True)}
+def _terms(store: Store, report: EvalReport, curve: Curve, items: Mapping[str, Item]) -> list[Term]:
+    """Scores of the items that have one and are of the curve's slice."""
+    found = store.score_columns(report.id, curve.metric)
+    return [
+        (id, value, weight)
+        for id, value, weight in zip(found.items, found.values, found.weights, strict=True)
+        if value is not None and math.isfinite(value) and _is_in(curve.slice, items.get(id))
+    ]
+
+
+def _is_in(slice: str, item: Item | None) -> bool:
+    """Whether an item is of the slice."""
+    return not slice or (item is not None and slice in {f"{name}={value}" for name, value in item.slices.items()})
+
+
+def _ratio(key: str) -> RatioMetric | None:
     try:
         metric = load_metric(key)
     except MidflightError:  # the user's own: nothing is known of it here
         return None
-    bottom = math.fsum(bottoms)
-    if not isinstance(metric, RatioMetric) or not bottom:
+    return metric if isinstance(metric, RatioMetric) else None
+
+
+def _contributions(terms: Sequence[Term], metric: RatioMetric | None, value: float) -> dict[str, float] | None:
+    """What each item adds to the value, times the number of items; None if the value is not made of the scores."""
+    if not terms:
         return None
-    ratio = math.fsum(tops) / bottom
-    if not _is_equal(metric.transform(ratio), value):
+    n, top, bottom = len(terms), math.fsum(x for _, x, _ in terms), math.fsum(y for *_, y in terms)
+    if {weight for *_, weight in terms} == {1.0} and _is_equal(top / n, value):
+        return {item: score for item, score, _ in terms}
+    if metric is None or not bottom or not _is_equal(metric.transform(top / bottom), value):
         return None
-    factor = metric.slope(ratio) * len(tops) / bottom
-    found = {s.item_id: value + factor * (x - ratio * s.weight) for s, x in zip(scores, tops, strict=True)}
+    ratio = top / bottom
+    factor = metric.slope(ratio) * n / bottom
+    found = {item: value + factor * (x - ratio * y) for item, x, y in terms}
     return found if all(map(math.isfinite, found.values())) else None
 
 

@@ -70,6 +70,15 @@ def _short(value: Any) -> str:
     return bounded(value, VALUE)["text"]
 
 
+def evenly(count: int, most: int) -> list[int]:
+    """At most so many of `count` places, evenly spread, the first and the last among them.
+
+    >>> evenly(3, 5), evenly(10, 4)
+    ([0, 1, 2], [0, 3, 6, 9])
+    """
+    return sorted(set(np.linspace(0, count - 1, most).round().astype(int).tolist())) if count else []
+
+
 def estimate(record: Estimate) -> EstimateShape:
     """An estimate."""
     return {

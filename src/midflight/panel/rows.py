@@ -10,7 +10,7 @@ import numpy as np
 from midflight.analyse.curves import Curve
 from midflight.analyse.variants import newest_of_each
 from midflight.panel.panel import Panel
-from midflight.panel.plain import estimate, flat
+from midflight.panel.plain import estimate, evenly, flat
 from midflight.panel.shapes import Latest, RunShape, Spark
 from midflight.panel.state import state_of
 from midflight.records import EvalReport
@@ -99,7 +99,7 @@ def latest(report: EvalReport, label: str) -> Latest:
 
 
 def _spark(curve: Curve) -> Spark:
-    kept = np.unique(np.linspace(0, len(curve.steps) - 1, SPARK).round().astype(int)).tolist()
+    kept = evenly(len(curve.steps), SPARK)
     return {
         "kind": "evaluation",
         "key": f"{curve.task} {curve.metric}",

@@ -11,11 +11,12 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from midflight.analyse.compare import compare, judged
+from midflight.analyse.curves import Curve
 from midflight.analyse.evidence import Side, StoredEvidence
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Flag, Level, Names, Text
-from midflight.panel.plain import difference, estimate, flat
+from midflight.panel.plain import difference, estimate, evenly, flat
 from midflight.panel.shapes import DifferenceShape, EstimateShape, Json
 from midflight.records import Difference, EvalReport
 from midflight.store import RunInfo
@@ -31,7 +32,7 @@ PARAMETERS = (
     Level("level", "Confidence level."),
 )
 MOST_ROWS = 2000
-MOST_POINTS = 2000
+MOST_POINTS = 10_000
 
 
 class SideShape(TypedDict):
@@ -185,25 +186,25 @@ def _shape(side: Side, run: RunInfo) -> SideShape:
 
 
 def _curves(panel: Panel, runs: Sequence[RunInfo], task: str, metric: str) -> list[CurveShape]:
-    found: list[CurveShape] = []
+    """The curves of all runs; evenly thinned where together they have too many points."""
+    found: list[tuple[RunInfo, Curve]] = []
     for run in runs:
         try:
             curves = panel.curves(run, task or None, metric if metric not in ("", "all") else None)
         except MidflightError:  # this run has no such task or metric
             continue
-        for curve in curves:
-            points = zip(curve.steps, curve.estimates, strict=True)
-            shown: list[CurvePoint] = [{"step": step, "estimate": estimate(one)} for step, one in points]
-            found.append(
-                {
-                    "run": run.id,
-                    "task": curve.task,
-                    "label": curve.label,
-                    "metric": curve.metric,
-                    "points": shown[-MOST_POINTS:],
-                }
-            )
-    return found
+        found += [(run, curve) for curve in curves]
+    room = max(10, MOST_POINTS // max(1, len(found)))
+    shapes: list[CurveShape] = []
+    for run, curve in found:
+        steps, estimates = curve.steps, curve.estimates
+        points: list[CurvePoint] = [
+            {"step": steps[at], "estimate": estimate(estimates[at])} for at in evenly(len(steps), room)
+        ]
+        shapes.append(
+            {"run": run.id, "task": curve.task, "label": curve.label, "metric": curve.metric, "points": points}
+        )
+    return shapes
 
 
 def config_of(runs: Sequence[RunInfo]) -> Config:

@@ -15,7 +15,7 @@ from midflight.analyse.flips import flip_curve, threshold
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Number, Text
-from midflight.panel.plain import bounded, estimate, packed
+from midflight.panel.plain import bounded, estimate, evenly, packed
 from midflight.panel.references import ALLOWED, curve_named, reference_of
 from midflight.panel.shapes import EstimateShape, FlipPointShape
 from midflight.records import STATES, Item
@@ -170,7 +170,7 @@ def answer(
 
 def _thinned(curve: Curve) -> Curve:
     """At most so many checkpoints, evenly spread, the first and the last among them."""
-    kept = np.unique(np.linspace(0, len(curve.reports) - 1, MOST_CHECKPOINTS).round().astype(int)).tolist()
+    kept = evenly(len(curve.reports), MOST_CHECKPOINTS)
     return dataclasses.replace(curve, reports=tuple(curve.reports[at] for at in kept))
 
 
