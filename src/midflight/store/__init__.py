@@ -9,7 +9,7 @@ import os
 
 from midflight.errors import ConfigError
 from midflight.store.base import EvaluationHandle, Head, Points, RunInfo, ScoreColumns, Store, UnfinishedEvaluation
-from midflight.store.many import EvaluationRow, Lease, Overviews, Pulse, SeriesCount
+from midflight.store.nouns import EvaluationRow, Lease, Overviews, Pulse, SeriesCount
 
 __all__ = [
     "EvaluationHandle",

@@ -15,7 +15,7 @@ from midflight.schema import report_from_json, report_to_json
 from midflight.store._database import Database
 from midflight.store._runs import attempts_of
 from midflight.store.base import EvaluationHandle, ScoreColumns, UnfinishedEvaluation
-from midflight.store.many import EvaluationRow
+from midflight.store.nouns import EvaluationRow
 
 TEXT_LIMIT = 1 << 20
 """Characters of an output that are kept: what a model writes is bounded."""

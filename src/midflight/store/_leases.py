@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from midflight.store._database import Database
-from midflight.store.many import Lease
+from midflight.store.nouns import Lease
 
 
 class LeaseTable:

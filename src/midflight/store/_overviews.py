@@ -17,7 +17,7 @@ import numpy as np
 from midflight.store._database import Database
 from midflight.store._pieces import ChunkPlace, Opened, RunPieces, opened_of, pieces_of, series_in
 from midflight.store._points import BUCKET, Sketch
-from midflight.store.many import Floats, Ints, NonFinite, Overviews
+from midflight.store.nouns import Floats, Ints, NonFinite, Overviews
 
 _FINE = 8
 """A bucket that spans so many rows of a sketch is taken from it: it is off by less than an eighth of its width."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from midflight.store._database import Database
-from midflight.store.many import Pulse, SeriesCount
+from midflight.store.nouns import Pulse, SeriesCount
 
 
 class PulseTable:

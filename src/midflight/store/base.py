@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -18,145 +17,45 @@ from midflight.records import (
     Output,
     Progress,
     Score,
-    State,
     Verdict,
     WorkflowStep,
 )
-from midflight.store.many import EvaluationRow, Lease, Overviews, Pulse, SeriesCount
-from midflight.store.many import Floats as Floats
-from midflight.store.many import Ints as Ints
-from midflight.store.many import RunStatus as RunStatus
+from midflight.store.nouns import (
+    Block,
+    EvaluationHandle,
+    EvaluationRow,
+    Floats,
+    Head,
+    Ints,
+    Lease,
+    Overviews,
+    Points,
+    Pulse,
+    RunInfo,
+    RunStatus,
+    ScoreColumns,
+    SeriesCount,
+    UnfinishedEvaluation,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """A run as the store knows it.
-
-    Attributes:
-        id: Number in the store.
-        project: The project.
-        name: The name; not unique: the newest one is meant.
-        status: `running` until its process says otherwise; a killed one stays `running`, see `midflight.show.state`.
-        created: Seconds since the epoch (UTC).
-        heartbeat: When its process last wrote.
-        finished: When it ended; None while it runs.
-        attempts: How often it was started: 1, and one more for each resume.
-        earlier_seconds: Wall seconds that the attempts before the newest one took, each up to its last sign of life.
-        config: What the user gave.
-        tags: Labels.
-        environment: Machine, process, versions.
-        git: Commit, branch, cleanliness.
-        lost_points: Points that could not be written because the store stayed unreachable.
-    """
-
-    id: int
-    project: str
-    name: str
-    status: RunStatus
-    created: float
-    heartbeat: float
-    finished: float | None = None
-    attempts: int = 1
-    earlier_seconds: float = 0.0
-    config: Mapping[str, Any] = field(default_factory=dict)
-    tags: Sequence[str] = ()
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    git: Mapping[str, str] = field(default_factory=dict)
-    lost_points: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Points of several series that were logged together.
-
-    Attributes:
-        keys: Names of the series (K).
-        steps: Step of each row (N).
-        walls: Seconds since the epoch of each row (N).
-        values: Values (K, N); NaN and ±inf are values.
-    """
-
-    keys: tuple[str, ...]
-    steps: Ints
-    walls: Floats
-    values: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Points:
-    """A series: superseded points left out, sorted by step, the last value where a step was logged twice.
-
-    Attributes:
-        steps: Steps (N), increasing.
-        walls: Seconds since the epoch (N).
-        values: Values (N).
-    """
-
-    steps: Ints
-    walls: Floats
-    values: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The newest value of a series."""
-
-    key: str
-    step: int
-    wall: float
-    value: float
-    num_points: int
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationHandle:
-    """An evaluation that was begun, now or before a crash.
-
-    Attributes:
-        id: Its id.
-        done: Its report, if it had come to its end already.
-        seconds: Seconds that earlier sittings took.
-    """
-
-    id: str
-    done: EvalReport | None = None
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class UnfinishedEvaluation:
-    """An evaluation without a result.
-
-    Attributes:
-        task: The task's name.
-        step: Step of the weights.
-        status: `running` (or killed), `cancelled` by Ctrl-C, or `failed`.
-        num_answered: Items with an answer so far.
-        num_items: Items of the task.
-    """
-
-    task: str
-    step: int
-    status: str
-    num_answered: int
-    num_items: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreColumns:
-    """Scores of a metric as columns, sorted by item id: what a comparison of many items reads.
-
-    Attributes:
-        items: Ids (N).
-        values: Scores (N); None where there is none.
-        weights: Denominators of a ratio metric (N), else 1.
-        states: How each item ended (N).
-    """
-
-    items: tuple[str, ...] = ()
-    values: tuple[float | None, ...] = ()
-    weights: tuple[float, ...] = ()
-    states: tuple[State, ...] = ()
+__all__ = [
+    "Block",
+    "EvaluationHandle",
+    "EvaluationRow",
+    "Floats",
+    "Head",
+    "Ints",
+    "Lease",
+    "Overviews",
+    "Points",
+    "Pulse",
+    "RunInfo",
+    "RunStatus",
+    "ScoreColumns",
+    "SeriesCount",
+    "Store",
+    "UnfinishedEvaluation",
+]
 
 
 class Store(Protocol):

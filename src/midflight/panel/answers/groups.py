@@ -98,7 +98,7 @@ def _suggested(names: Sequence[str]) -> list[str]:
     r"""Patterns by which at least two runs are one strategy: their names end in a seed.
 
     >>> _suggested(["a-seed0", "a-seed1", "b-seed0", "other"])
-    ['(.+)-seed\\\\d+']
+    ['(.+)-seed\\d+']
     """
     found: Counter[str] = Counter()
     stems: dict[str, Counter[str]] = {}
