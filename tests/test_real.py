@@ -118,6 +118,36 @@ def midflight(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.data
+@pytest.mark.data
+def test_two_prompts_of_a_real_model_are_compared_pair_by_pair(smollm, data, store):
+    """Whether "Answer:" stands behind the question: refused as the same task, measured as a difference of prompts."""
+    from scipy import stats
+    from statsmodels.stats.contingency_tables import mcnemar
+
+    from midflight.analyse.compare import compare
+    from midflight.errors import ConfigError
+    from midflight.run import Run
+
+    scores = []
+    for name, prompt in (("bare", "{{ query }}"), ("asked", "{{ query }}\nAnswer:")):
+        task = Task(
+            "copa", data / "benchmarks" / "copa.jsonl", kind="multiple_choice", prompt=prompt, choices="choices",
+            target="gold", metrics=["choice_accuracy"], limit=40,
+        )  # fmt: skip
+        with Run("p", name, store=store) as run:
+            report = evaluate_checkpoint(task, smollm, run=run)
+        scores.append([score.value for score in store.scores(report.id, "choice_accuracy")])
+    with pytest.raises(ConfigError, match="prompt differ"):
+        compare("bare", "asked", store=store.location)
+    (row,) = compare("bare", "asked", store=store.location, across=["prompt"]).differences
+    bare, asked = scores
+    better, worse = (sum(a > b for a, b in zip(*pair, strict=True)) for pair in ((asked, bare), (bare, asked)))
+    assert (row.n, row.num_better, row.num_worse) == (40, better, worse)
+    assert row.p_value == pytest.approx(mcnemar([[0, better], [worse, 0]], exact=True).pvalue)
+    assert row.stderr == pytest.approx(stats.sem([a - b for a, b in zip(asked, bare, strict=True)]))
+    assert row.note == "the same weights on both sides; other prompt"
+
+
 def test_the_second_job_of_the_readme(smollm_gguf, data):
     """SmolLM2 from its GGUF file, on a reasoning-gym task and on GSM8K."""
     for task in ("reasoning_gym:chain_sum", "gsm8k"):  # as in the README, with shorter answers
