@@ -1,0 +1,3 @@
+export function EvaluationsPage() {
+  return null;
+}

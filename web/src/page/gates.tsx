@@ -1,0 +1,3 @@
+export function GatesPage() {
+  return null;
+}

@@ -1,0 +1,152 @@
+// The project page: runs as a table, and below it their curves.
+
+import { useMemo, useState } from "preact/hooks";
+import type { Axes } from "../chart/axis";
+import { MOST_MARKED, MOST_STYLES, stylesOf } from "../chart/palette";
+import { useAnswer } from "../data/answer";
+import { address, report } from "../data/request";
+import type { Change, Run, RunsAnswer } from "../data/shapes";
+import { useLiveRuns } from "../data/live_runs";
+import { go, href, numbers, put, value } from "../state/place";
+import { useKeys } from "../state/keys";
+import { named, t, theme } from "../state/settings";
+import { count } from "../words/numbers";
+import { CurveGrid } from "../part/curve_grid";
+import { Empty, Failure } from "../part/empty";
+import { RunsTable } from "./runs_table";
+
+const MOST_RUNS = 1000;
+const MOST_COMPARED = 20;
+const STATES = ["running", "finished", "failed", "interrupted", "lost"] as const;
+const EPOCH_NAMES = ["epoch", "train/epoch"];
+const TOKEN_NAMES = ["num_tokens", "tokens", "train/num_tokens", "num_input_tokens_seen"];
+
+function question(): string {
+  if (report) return address("/api/runs", { runs: report.runs });
+  return address("/api/runs", {
+    project: value("project"),
+    search: value("q"),
+    state: value("state"),
+    tag: value("tag"),
+    sort: value("sort"),
+    order: value("order"),
+    limit: MOST_RUNS,
+  });
+}
+
+/** Rows change by themselves with points; the table is asked for anew when there is more to say. */
+function concerns(change: Change): boolean {
+  return change.runs.some((run) => run.changed.some((way) => way !== "points"));
+}
+
+function axesOf(answer: RunsAnswer): Axes {
+  const keys = new Set(answer.columns.series.map((one) => one.key));
+  const find = (names: readonly string[]) => names.find((name) => keys.has(name)) ?? null;
+  return { epoch: find(EPOCH_NAMES), tokens: find(TOKEN_NAMES) };
+}
+
+function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly Run[] }) {
+  const state = value("state");
+  const comparable = drawn.length >= 2 && drawn.length <= MOST_COMPARED;
+  return (
+    <div class="filters">
+      <input
+        data-search
+        type="search"
+        placeholder={`${t("project.search")}  ( / )`}
+        aria-label={t("project.search")}
+        value={value("q")}
+        onInput={(event) => put({ q: event.currentTarget.value || null })}
+      />
+      <span class="choice" role="group" aria-label={t("run.state")}>
+        <button type="button" aria-pressed={!state} onClick={() => put({ state: null })}>
+          {t("project.all")}
+        </button>
+        {STATES.map((one) => (
+          <button type="button" key={one} aria-pressed={state === one} onClick={() => put({ state: one })}>
+            {named("state", one)}
+          </button>
+        ))}
+      </span>
+      {value("tag") && (
+        <button type="button" class="zoomed" onClick={() => put({ tag: null })}>
+          {value("tag")} ✕
+        </button>
+      )}
+      <span class="quiet number">
+        {answer.runs.length < answer.total
+          ? t("project.some", { n: count(answer.runs.length), total: count(answer.total) })
+          : t("project.count", { n: count(answer.total) })}
+        {drawn.length < answer.runs.length && `, ${t("project.drawn", { n: count(drawn.length) })}`}
+      </span>
+      {comparable && (
+        <a class="button" href={href("/compare", { runs: drawn.map((run) => run.id).sort((a, b) => a - b).join(",") })}>
+          {t("project.compare", { n: drawn.length })}
+        </a>
+      )}
+    </div>
+  );
+}
+
+function useToggles(): [ReadonlySet<number>, (run: number) => void] {
+  const text = value("hide");
+  const hidden = useMemo(() => new Set(numbers(text)), [text]);
+  const toggle = (run: number) => {
+    const next = new Set(hidden);
+    if (!next.delete(run)) next.add(run);
+    put({ hide: [...next].sort((a, b) => a - b).join(",") || null });
+  };
+  return [hidden, toggle];
+}
+
+function useRowKeys(runs: readonly Run[], at: number | null, toggle: (run: number) => void): void {
+  const place = runs.findIndex((run) => run.id === at);
+  const move = (by: number) => {
+    const next = runs[Math.min(Math.max(place + by, 0), runs.length - 1)];
+    if (next) put({ at: String(next.id) });
+  };
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    x: at === null ? undefined : () => toggle(at),
+    Enter: at === null ? undefined : () => go(`/run/${at}`),
+  });
+}
+
+function Loaded({ given }: { given: RunsAnswer }) {
+  const runs = useLiveRuns(given.runs);
+  const answer = { ...given, runs };
+  const [hidden, toggle] = useToggles();
+  const [hovered, setHovered] = useState<number | null>(null);
+  const at = numbers(value("at"))[0] ?? null;
+  useRowKeys(runs, at, toggle);
+  const ids = runs.map((run) => run.id).join(",");
+  const styles = useMemo(() => stylesOf(runs.map((run) => run.id), theme.value), [ids, theme.value]);
+  const drawn = useMemo(() => runs.filter((run) => !hidden.has(run.id)), [ids, hidden]);
+  const lines = useMemo(() => drawn.map((run) => ({ id: run.id, name: run.name, style: styles.get(run.id)! })), [drawn, styles]);
+  const keys = useMemo(() => answer.columns.series.map((one) => one.key), [given]);
+  const axes = useMemo(() => axesOf(given), [given]);
+  if (!answer.total) return <Empty what={value("q") || value("state") || value("tag") ? "match" : "runs"} />;
+  const cut = drawn.length < answer.total ? t("chart.runs", { n: count(drawn.length), total: count(answer.total) }) : "";
+  const many = answer.runs.length > MOST_STYLES ? t("chart.grey", { n: MOST_MARKED }) : "";
+  return (
+    <>
+      <RunsTable answer={answer} styles={styles} hidden={hidden} at={at} onToggle={toggle} onFocus={setHovered} />
+      <CurveGrid runs={lines} keys={keys} axes={axes} focus={hovered ?? (value("at") && !hidden.has(at!) ? at : null)} cut={[cut, many].filter(Boolean).join(" · ")} />
+    </>
+  );
+}
+
+/** The project page. */
+export function ProjectPage() {
+  const { value: answer, error } = useAnswer<RunsAnswer>(question(), concerns);
+  const [hidden] = useToggles();
+  if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
+  return (
+    <main class="project">
+      <Filters answer={answer} drawn={answer.runs.filter((run) => !hidden.has(run.id))} />
+      {error && <Failure text={error} />}
+      <Loaded given={answer} />
+    </main>
+  );
+}
