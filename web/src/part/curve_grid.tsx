@@ -15,17 +15,22 @@ const KINDS: readonly AxisKind[] = ["step", "epoch", "tokens", "wall"];
 const CHART_HEIGHT = 148;
 const NO_EXTRAS: Extras = { markers: [], windows: [] };
 
+const PLAIN: View = { kind: "step", axes: { epoch: null, tokens: null }, log: false, smoothing: 0, range: null };
+
+function readRange(): View["range"] {
+  const [low, high] = value("zoom").split("-").map(Number);
+  return low !== undefined && high !== undefined && high >= low ? { low, high } : null;
+}
+
 function readView(axes: Axes): View {
   const wanted = value("x", "step") as AxisKind;
-  const [low, high] = value("zoom").split("-").map(Number);
   const known = wanted === "wall" || (wanted === "epoch" && axes.epoch) || (wanted === "tokens" && axes.tokens);
-  const zoomed = low !== undefined && high !== undefined && high >= low;
   return {
     kind: known ? wanted : "step",
     axes,
     log: value("log") === "1",
     smoothing: Math.min(Math.max(Number(value("smooth", "0")) || 0, 0), 0.99),
-    range: zoomed ? { low, high } : null,
+    range: readRange(),
   };
 }
 
@@ -124,22 +129,24 @@ export interface CurveGridProps {
   extrasOf?: (key: string) => Extras;
   /** What the charts leave out, said on each. */
   cut?: string;
+  /** Without controls: steps, linear, as on a page where each chart has its own story. */
+  bare?: boolean;
 }
 
 /** The charts of these series of these runs. */
-export function CurveGrid({ runs, keys, axes, focus, extrasOf, cut = "" }: CurveGridProps) {
-  const view = readView(axes);
+export function CurveGrid({ runs, keys, axes, focus, extrasOf, cut = "", bare = false }: CurveGridProps) {
+  const view = bare ? { ...PLAIN, range: readRange() } : readView(axes);
   const curves = useCurves(
     useMemo(() => runs.map((run) => run.id).sort((a, b) => a - b), [runs]),
     view.range,
     view.kind === "wall",
   );
-  const filter = value("keys").toLowerCase();
+  const filter = bare ? "" : value("keys").toLowerCase();
   const shown = keys.filter((key) => !filter || key.toLowerCase().includes(filter));
   const viewId = JSON.stringify(view);
   return (
     <section class="curves">
-      <Controls view={view} numKeys={keys.length} numShown={shown.length} />
+      {!bare && <Controls view={view} numKeys={keys.length} numShown={shown.length} />}
       {curves.error.value && <p class="error">{curves.error.value}</p>}
       {curves.leftOut.value.map((text) => (
         <p class="note" key={text}>

@@ -1,0 +1,12 @@
+// The runs one may choose from, newest first, as other pages than the project's need them.
+
+import { useAnswer } from "./answer";
+import { address, report } from "./request";
+import type { RunsAnswer } from "./shapes";
+import { value } from "../state/place";
+
+/** Runs of the project, and what they were evaluated on. */
+export function useRunsList(): RunsAnswer | null {
+  const where = address("/api/runs", report ? { runs: report.runs } : { project: value("project") });
+  return useAnswer<RunsAnswer>(where, (change) => change.runs.some((run) => run.changed.includes("new"))).value;
+}

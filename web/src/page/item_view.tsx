@@ -1,0 +1,158 @@
+// One item: its prompt and target, and the model's answers side by side over checkpoints and runs.
+
+import { useAnswer } from "../data/answer";
+import { address, report } from "../data/request";
+import type { Answer, ItemAnswer } from "../data/shapes";
+import { numbers, put, value } from "../state/place";
+import { named, t } from "../state/settings";
+import { count, number, toNumber } from "../words/numbers";
+import { Empty, Failure } from "../part/empty";
+import { LongText, Name, Seen } from "../part/text";
+
+interface Subject {
+  run: number;
+  task: string;
+  label: string;
+  item: string;
+}
+
+function question({ run, task, label, item }: Subject): string {
+  if (report) return address("/api/item", { item, runs: report.runs, task });
+  const others = numbers(value("with")).filter((one) => one !== run);
+  return address("/api/item", { item, runs: [run, ...others], task, label, steps: numbers(value("steps")) });
+}
+
+/** A score over checkpoints as a strip; a click shows the answer at that step. */
+function History({ answer }: { answer: ItemAnswer }) {
+  const shown = new Set(answer.answers.map((one) => `${one.run}/${one.step}`));
+  const toggle = (step: number) => {
+    const now = new Set(numbers(value("steps")).length ? numbers(value("steps")) : answer.answers.map((one) => one.step));
+    if (!now.delete(step)) now.add(step);
+    put({ steps: [...now].sort((a, b) => a - b).join(",") || null });
+  };
+  return (
+    <div class="history">
+      {answer.history.map((row) => (
+        <p key={row.run}>
+          <span class="who"><Name text={row.name} most={24} /></span>
+          {row.steps.map((step, i) => {
+            const score = toNumber(row.values[i]);
+            const kind = Number.isNaN(score) ? "none" : score >= 1 ? "full" : score > 0 ? "part" : "";
+            const state = row.states[i] ?? "";
+            return (
+              <button
+                type="button"
+                key={step}
+                class={`cell ${kind} ${state && state !== "ok" && state !== "unknown" ? "failed" : ""} ${shown.has(`${row.run}/${step}`) ? "shown" : ""}`}
+                title={`${t("run.at")} ${step}: ${number(row.values[i])} ${named("item", state)}`}
+                aria-label={`${t("run.at")} ${step}: ${number(row.values[i])}`}
+                onClick={() => toggle(step)}
+              />
+            );
+          })}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+function Grade({ answer }: { answer: Answer }) {
+  const leading = answer.scores[0];
+  const score = toNumber(leading?.value);
+  const sign = Number.isNaN(score) ? "" : score >= 1 ? "✓" : score <= 0 ? "✗" : "";
+  return (
+    <span class={`grade ${sign === "✓" ? "better" : sign === "✗" ? "worse" : ""}`}>
+      {sign} {leading ? number(leading.value) : "–"}
+      {answer.state !== "ok" && <span class="partial"> {named("item", answer.state)}</span>}
+    </span>
+  );
+}
+
+function Facts({ output }: { output: Answer["outputs"][number] }) {
+  const facts = [
+    output.num_tokens !== null && t("item.tokens", { n: count(output.num_tokens) }),
+    output.finish_reason && t("item.finish", { how: output.finish_reason }),
+    output.logprob !== null && output.logprob !== undefined && `log p ${number(output.logprob)}`,
+  ];
+  return <p class="quiet">{facts.filter(Boolean).join(" · ")}</p>;
+}
+
+function AnswerColumn({ answer }: { answer: Answer }) {
+  return (
+    <article class="answer">
+      <h4>
+        <span class="number">{t("run.at")} {number(answer.step, 7)}</span> <Grade answer={answer} />
+        <span class="quiet who"><Name text={answer.name} most={22} /></span>
+      </h4>
+      {answer.note && <p class="quiet"><Seen text={answer.note} /></p>}
+      {answer.outputs.map((output) => (
+        <div key={output.request} class="output">
+          {answer.outputs.length > 1 && <p class="quiet">{t("item.sample", { n: output.sample + 1 })}</p>}
+          <LongText given={output.text} whole={{ evaluation: answer.evaluation, request: output.request }} />
+          {output.error && <p class="error"><Seen text={output.error} /></p>}
+          <Facts output={output} />
+        </div>
+      ))}
+      {answer.scores.length > 1 && (
+        <p class="quiet scores">
+          {answer.scores.slice(1).map((score) => (
+            <span key={score.metric}><Name text={score.metric} /> {number(score.value)} </span>
+          ))}
+        </p>
+      )}
+    </article>
+  );
+}
+
+function Loaded({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
+  const { item } = answer;
+  const whole = (column: string) => ({ run: subject.run, task: subject.task, item: item.id, column });
+  const turn = (id: string | null) => id !== null && put({ item: id, steps: null });
+  return (
+    <>
+      <header>
+        <h2><Name text={item.id} /></h2>
+        {Object.entries(item.slices).map(([name, one]) => (
+          <span class="tag" key={name}><Name text={`${name}=${one}`} /></span>
+        ))}
+        <span class="spring" />
+        <span class="choice">
+          <button type="button" disabled={!answer.previous} onClick={() => turn(answer.previous)}>‹</button>
+          <button type="button" disabled={!answer.next} onClick={() => turn(answer.next)}>›</button>
+          <button type="button" aria-label={t("item.close")} onClick={() => put({ item: null, steps: null })}>✕</button>
+        </span>
+      </header>
+      <History answer={answer} />
+      <dl class="row">
+        {Object.entries(item.row).map(([column, text]) => (
+          <div key={column}>
+            <dt><Name text={column} /></dt>
+            <dd><LongText given={text} whole={whole(column)} /></dd>
+          </div>
+        ))}
+        {item.target && (
+          <div class="target">
+            <dt>{t("item.target")}</dt>
+            <dd><LongText given={item.target} whole={whole("target")} /></dd>
+          </div>
+        )}
+      </dl>
+      <div class="answers-side">
+        {answer.answers.map((one) => (
+          <AnswerColumn key={`${one.run}/${one.step}/${one.evaluation}`} answer={one} />
+        ))}
+      </div>
+    </>
+  );
+}
+
+/** One item. */
+export function ItemView(subject: Subject) {
+  const { value: answer, error, old } = useAnswer<ItemAnswer>(question(subject));
+  return (
+    <section class="item-view">
+      {error && <Failure text={error} />}
+      {answer && !old ? <Loaded answer={answer} subject={subject} /> : !error && <Empty what="loading" />}
+    </section>
+  );
+}
