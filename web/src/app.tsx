@@ -9,15 +9,20 @@ import { useKeys, focusSearch } from "./state/keys";
 import { go, href, place, value } from "./state/place";
 import { language, switchLanguage, switchTheme, t, theme } from "./state/settings";
 import { Empty } from "./part/empty";
-import { ComparePage } from "./page/compare";
-import { EvaluationsPage } from "./page/evaluations";
-import { FindingsPage } from "./page/findings";
-import { GatesPage } from "./page/gates";
-import { ItemsPage } from "./page/items";
+import { Later } from "./part/later";
 import { ProjectPage } from "./page/project";
 import { RunPage } from "./page/run";
 import { moment } from "./words/numbers";
 import { Name } from "./part/text";
+
+/** Pages that are fetched when they are first opened. */
+const load = {
+  compare: () => import("./page/compare").then((module) => module.ComparePage),
+  items: () => import("./page/items").then((module) => module.ItemsPage),
+  findings: () => import("./page/findings").then((module) => module.FindingsPage),
+  gates: () => import("./page/gates").then((module) => module.GatesPage),
+  evaluations: () => import("./page/evaluations").then((module) => module.EvaluationsPage),
+};
 
 const PAGES = ["", "compare", "items", "findings", "gates", "evaluations"] as const;
 const KEYS: readonly [string, Parameters<typeof t>[0]][] = [
@@ -34,11 +39,11 @@ function Page() {
   const [first = "", second = ""] = place.value.path;
   if (first === "") return <ProjectPage />;
   if (first === "run" && /^\d+$/.test(second)) return <RunPage key={second} id={Number(second)} />;
-  if (first === "compare") return <ComparePage />;
-  if (first === "items") return <ItemsPage />;
-  if (first === "findings") return <FindingsPage />;
-  if (first === "gates") return <GatesPage />;
-  if (first === "evaluations") return <EvaluationsPage />;
+  if (first === "compare") return <Later page={load.compare} />;
+  if (first === "items") return <Later page={load.items} />;
+  if (first === "findings") return <Later page={load.findings} />;
+  if (first === "gates") return <Later page={load.gates} />;
+  if (first === "evaluations") return <Later page={load.evaluations} />;
   return <Empty what="match" />;
 }
 

@@ -1,11 +1,12 @@
 import { render } from "preact";
 import "@preact/signals";
 import { App } from "./app";
+import { speakFirst } from "./state/settings";
 import { followLinks } from "./state/place";
 import "./style/page.css";
 import "./style/table.css";
 import "./style/chart.css";
-import "./style/pages.css";
+import "./style/run.css";
 
 document.addEventListener("click", followLinks);
-render(<App />, document.getElementById("page")!);
+void speakFirst().then(() => render(<App />, document.getElementById("page")!));

@@ -13,7 +13,8 @@ export interface Axes {
 
 /** How numbers of an axis are written. */
 export function speller(kind: AxisKind): (x: number) => string {
-  return kind === "wall" ? duration : (x) => number(x, 6);
+  if (kind === "wall") return duration;
+  return kind === "step" ? (x) => number(Math.floor(x), 7) : (x) => number(x, 6);
 }
 
 interface Table {

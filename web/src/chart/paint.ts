@@ -82,22 +82,24 @@ function paintLevel(canvas: Canvas, level: number, ink: Ink): void {
   ctx.setLineDash([]);
 }
 
-/** From lowest to highest of each bucket, as wide as the bucket: one step that jumps is a bar of its height. */
+/**
+ * From lowest to highest of each bucket, as wide as the bucket: one step that jumps is a bar of its height.
+ * Whole pixels, one rectangle each: a path of thousands of rectangles takes a hundred times as long to fill.
+ */
 function paintBand(canvas: Canvas, xs: ArrayLike<number>, low: ArrayLike<number>, high: ArrayLike<number>, width: number, colour: string, alpha: number): void {
-  const { ctx, ratio } = canvas;
+  const { ctx } = canvas;
   const bottom = canvas.top + canvas.height;
-  const across = Math.max(Math.abs(canvas.x(width) - canvas.x(0)), ratio);
   ctx.fillStyle = colour;
   ctx.globalAlpha = alpha;
-  ctx.beginPath();
   for (let i = 0; i < xs.length; i++) {
     if (!(high[i]! > low[i]!)) continue;
-    const top = canvas.y(high[i]!);
-    const end = canvas.y(low[i]!);
+    const top = Math.round(canvas.y(high[i]!));
     if (Number.isNaN(top)) continue;
-    ctx.rect(canvas.x(xs[i]!) - across / 2, top, across, Math.max((Number.isNaN(end) ? bottom : end) - top, ratio));
+    const end = canvas.y(low[i]!);
+    const left = Math.round(canvas.x(xs[i]! - width / 2));
+    const across = Math.max(Math.round(canvas.x(xs[i]! + width / 2)) - left, 1);
+    ctx.fillRect(left, top, across, Math.max(Math.round(Number.isNaN(end) ? bottom : end) - top, 1));
   }
-  ctx.fill();
   ctx.globalAlpha = 1;
 }
 

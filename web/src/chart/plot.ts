@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { decimals, number } from "../words/numbers";
+import { number } from "../words/numbers";
 import { extentX, extentY, type Picture, type Range } from "./picture";
 import { paint, type Ink } from "./paint";
 
@@ -14,6 +14,7 @@ export interface Hooks {
 }
 
 const FONT = '10.5px system-ui, -apple-system, "Segoe UI", sans-serif';
+const MOST_PLACES = 8;
 const linked = uPlot.sync("x");
 
 /** Colours of the theme, out of the style sheet. */
@@ -32,7 +33,8 @@ export function readInk(): Ink {
 function spellY(values: number[], step: number): string[] {
   const most = Math.max(...values.map(Math.abs));
   if (most >= 1e4 || most < 1e-4) return values.map((value) => number(value));
-  const places = Math.max(decimals(0, step) - 1, 0);
+  let places = 0;
+  while (places < MOST_PLACES && Math.abs(step * 10 ** places - Math.round(step * 10 ** places)) > 1e-6) places++;
   return values.map((value) => (value + 0).toFixed(places).replace("-", "−"));
 }
 
@@ -98,7 +100,7 @@ export class Plot {
           ...axis,
           size: (_, values) => 10 + 6.2 * Math.max(2, ...(values ?? []).map((text) => text?.length ?? 0)),
           gap: 4,
-          space: 26,
+          space: 24,
           ...(this.picture.log
             ? { values: (_: uPlot, splits: number[]) => splits.map((y) => (Math.abs(Math.log10(y) % 1) < 1e-9 || splits.length < 8 ? number(y) : "")) }
             : { values: (_: uPlot, splits: number[], _axis: number, _space: number, step: number) => spellY(splits, step) }),

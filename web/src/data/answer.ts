@@ -12,7 +12,8 @@ export interface Answered<T> {
   old: boolean;
 }
 
-const REFRESH_MILLISECONDS = 700;
+/** Milliseconds from a change to the question, in which more changes may come. */
+const PAUSE = 300;
 const KEPT = 40;
 const cache = new Map<string, unknown>();
 
@@ -25,29 +26,26 @@ function keep(where: string, value: unknown): void {
   }
 }
 
-/** Calls `refresh` after a change that concerns it, at once and then at most once in a while. */
-export function useRefresh(concerns: ((change: Change) => boolean) | null, refresh: () => void): void {
+/** Calls `refresh` a pause after a change that concerns it: once for all changes within the pause. */
+function useRefresh(concerns: ((change: Change) => boolean) | null, refresh: () => void, pause: number): void {
   const latest = useRef({ concerns, refresh });
   latest.current = { concerns, refresh };
   useEffect(() => {
     let timer = 0;
-    let again = false;
     const run = () => {
-      again = false;
+      timer = 0;
       latest.current.refresh();
-      timer = window.setTimeout(() => ((timer = 0), again && run()), REFRESH_MILLISECONDS);
     };
     const stop = listen((change) => {
       if (!change.reset && !latest.current.concerns?.(change)) return;
-      if (timer) again = true;
-      else run();
+      timer ||= window.setTimeout(run, pause);
     });
     return () => (stop(), clearTimeout(timer));
   }, []);
 }
 
 /** The answer to a request (none where it is null); asked again after a change that concerns it. */
-export function useAnswer<T>(where: string | null, concerns: ((change: Change) => boolean) | null = null): Answered<T> {
+export function useAnswer<T>(where: string | null, concerns: ((change: Change) => boolean) | null = null, pause = PAUSE): Answered<T> {
   const [state, setState] = useState<{ where: string | null; value: T | null; error: string }>({ where: null, value: null, error: "" });
   const asked = useRef<string | null>(null);
   const load = (signal?: AbortSignal) => {
@@ -68,7 +66,7 @@ export function useAnswer<T>(where: string | null, concerns: ((change: Change) =
     load(controller.signal);
     return () => controller.abort();
   }, [where]);
-  useRefresh(concerns, () => load());
+  useRefresh(concerns, () => load(), pause);
   if (where === null) return { value: null, error: "", old: false };
   if (state.where === where) return { value: state.value, error: state.error, old: false };
   const kept = cache.get(where) as T | undefined;

@@ -42,6 +42,11 @@ export class Curves {
   /** Says that a chart with this series is on the screen. */
   want(key: string): void {
     this.wanted.add(key);
+    this.fetch(key);
+  }
+
+  /** Asks for a series that is about to be on the screen, before the browser has laid the page out. */
+  fetch(key: string): void {
     if (this.loaded.has(key) || this.waiting.has(key) || !this.runs.length) return;
     if (report && this.version.value) return;
     if (!this.waiting.size) queueMicrotask(() => void this.load());

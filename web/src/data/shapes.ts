@@ -142,8 +142,11 @@ export interface RunsAnswer {
   total: number;
   offset: number;
   runs: Run[];
+  /** All runs that match, in the order of the rows; more than the rows. */
+  ids?: number[];
   since: string;
   columns: {
+    axes?: { epoch: string | null; tokens: string | null };
     config: string[];
     tasks: TaskColumn[];
     tags: string[];

@@ -1,5 +1,6 @@
 // Runs held against each other: paired differences by task and slice, curves, groups over seeds, configuration, scaling.
 
+import "../style/evidence.css";
 import { useMemo } from "preact/hooks";
 import { stylesOf } from "../chart/palette";
 import { touches, useAnswer } from "../data/answer";

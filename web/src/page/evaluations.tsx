@@ -1,5 +1,6 @@
 // Evaluations: what runs and what waits, who works, who is slow, and what all of it cost.
 
+import "../style/evidence.css";
 import { touches, useAnswer } from "../data/answer";
 import { address, report } from "../data/request";
 import type { Evaluation, EvaluationsAnswer } from "../data/shapes";

@@ -1,5 +1,6 @@
 // Findings of runs: when they began, the window drawn on the curve, what they mean and what to do.
 
+import "../style/evidence.css";
 import { useMemo } from "preact/hooks";
 import { styleAt } from "../chart/palette";
 import { touches, useAnswer } from "../data/answer";

@@ -7,7 +7,18 @@ import { spanOf, Whisker, type Span } from "../part/interval";
 import { Verdict } from "../part/state";
 import { Name } from "../part/text";
 
-const WIDTH = 220;
+const WIDTH = 300;
+
+/** Rows of a task, metric and slice beside each other, whoever the candidate is; otherwise as they came. */
+function inOrder(rows: readonly Difference[]): Difference[] {
+  const first = new Map<string, number>();
+  const metric = (row: Difference) => `${row.task}\n${row.metric}`;
+  const slice = (row: Difference) => `${metric(row)}\n${row.slice}`;
+  rows.forEach((row, place) => {
+    for (const key of [metric(row), slice(row)]) if (!first.has(key)) first.set(key, place);
+  });
+  return [...rows].sort((a, b) => first.get(metric(a))! - first.get(metric(b))! || first.get(slice(a))! - first.get(slice(b))!);
+}
 
 function Row({ row, sides, span, repeated }: { row: Difference; sides: Map<string, Side>; span: Span; repeated: boolean }) {
   const shown = parts(row.value, row.ci_low, row.ci_high, true);
@@ -71,7 +82,8 @@ export function Forest({ answer }: { answer: CompareAnswer }) {
   const sides = new Map(answer.candidates.map((side) => [side.label, side]));
   const spans = new Map<string, Span>();
   const keyOf = (row: Difference) => `${row.task}\n${row.metric}`;
-  for (const row of answer.differences) {
+  const rows = inOrder(answer.differences);
+  for (const row of rows) {
     const key = keyOf(row);
     if (!spans.has(key)) spans.set(key, spanOf(answer.differences.filter((one) => keyOf(one) === key)));
   }
@@ -96,8 +108,8 @@ export function Forest({ answer }: { answer: CompareAnswer }) {
           </tr>
         </thead>
         <tbody>
-          {answer.differences.map((row, i) => {
-            const before = answer.differences[i - 1];
+          {rows.map((row, i) => {
+            const before = rows[i - 1];
             const repeated = before !== undefined && keyOf(before) === keyOf(row);
             return <Row key={`${keyOf(row)}${row.slice}${row.candidate}`} row={row} sides={sides} span={spans.get(keyOf(row))!} repeated={repeated} />;
           })}

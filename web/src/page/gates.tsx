@@ -1,5 +1,6 @@
 // Verdicts with the evidence of each rule, and what was promoted when and by which weights.
 
+import "../style/evidence.css";
 import { touches, useAnswer } from "../data/answer";
 import { address, report } from "../data/request";
 import type { Decision, GatesAnswer, Subject } from "../data/shapes";

@@ -10,7 +10,7 @@ import { Name } from "../part/text";
 
 const ROW = 17;
 const NARROWEST = 120;
-const WIDEST_CELL = 30;
+const WIDEST_CELL = 64;
 const LABEL_SPACE = 46;
 
 function useWidth() {

@@ -104,9 +104,43 @@ function AnswerColumn({ answer }: { answer: Answer }) {
   );
 }
 
-function Loaded({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
+const SHORT = 60;
+
+/** The columns of an item's row: short ones in a line, long ones below each other. */
+function ItemRow({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
   const { item } = answer;
   const whole = (column: string) => ({ run: subject.run, task: subject.task, item: item.id, column });
+  const columns = Object.entries(item.row).filter(([, text]) => text.text !== item.id);
+  const isShort = (text: { text: string }) => text.text.length <= SHORT && !text.text.includes("\n");
+  const long = columns.filter(([, text]) => !isShort(text));
+  const short = columns.filter(([, text]) => isShort(text));
+  return (
+    <dl class="row">
+      {long.map(([column, text]) => (
+        <div key={column}>
+          <dt><Name text={column} /></dt>
+          <dd><LongText given={text} whole={whole(column)} /></dd>
+        </div>
+      ))}
+      {item.target && (
+        <div class="target">
+          <dt>{t("item.target")}</dt>
+          <dd><LongText given={item.target} whole={whole("target")} /></dd>
+        </div>
+      )}
+      {short.length > 0 && (
+        <dd class="quiet short">
+          {short.map(([column, text]) => (
+            <span key={column}><Name text={column} /> <Seen text={text.text} /></span>
+          ))}
+        </dd>
+      )}
+    </dl>
+  );
+}
+
+function Loaded({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
+  const { item } = answer;
   const turn = (id: string | null) => id !== null && put({ item: id, steps: null });
   return (
     <>
@@ -123,20 +157,7 @@ function Loaded({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
         </span>
       </header>
       <History answer={answer} />
-      <dl class="row">
-        {Object.entries(item.row).map(([column, text]) => (
-          <div key={column}>
-            <dt><Name text={column} /></dt>
-            <dd><LongText given={text} whole={whole(column)} /></dd>
-          </div>
-        ))}
-        {item.target && (
-          <div class="target">
-            <dt>{t("item.target")}</dt>
-            <dd><LongText given={item.target} whole={whole("target")} /></dd>
-          </div>
-        )}
-      </dl>
+      <ItemRow answer={answer} subject={subject} />
       <div class="answers-side">
         {answer.answers.map((one) => (
           <AnswerColumn key={`${one.run}/${one.step}/${one.evaluation}`} answer={one} />

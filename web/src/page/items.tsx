@@ -1,5 +1,6 @@
 // Items × checkpoints: which were learned and forgotten, and what the model said to each.
 
+import "../style/items.css";
 import { useMemo } from "preact/hooks";
 import { touches, useAnswer } from "../data/answer";
 import { bytes, floats } from "../data/decode";

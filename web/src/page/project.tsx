@@ -15,7 +15,9 @@ import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
 import { RunsTable } from "./runs_table";
 
-const MOST_RUNS = 1000;
+const MOST_ROWS = 1000;
+/** Milliseconds between a change and a new table: in between, rows say how far their runs are. */
+const TABLE_PAUSE = 1500;
 const MOST_COMPARED = 20;
 const STATES = ["running", "finished", "failed", "interrupted", "lost"] as const;
 const EPOCH_NAMES = ["epoch", "train/epoch"];
@@ -30,7 +32,7 @@ function question(): string {
     tag: value("tag"),
     sort: value("sort"),
     order: value("order"),
-    limit: MOST_RUNS,
+    limit: value("rows"),
   });
 }
 
@@ -40,12 +42,13 @@ function concerns(change: Change): boolean {
 }
 
 function axesOf(answer: RunsAnswer): Axes {
+  if (answer.columns.axes) return answer.columns.axes;
   const keys = new Set(answer.columns.series.map((one) => one.key));
   const find = (names: readonly string[]) => names.find((name) => keys.has(name)) ?? null;
   return { epoch: find(EPOCH_NAMES), tokens: find(TOKEN_NAMES) };
 }
 
-function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly Run[] }) {
+function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly number[] }) {
   const state = value("state");
   const comparable = drawn.length >= 2 && drawn.length <= MOST_COMPARED;
   return (
@@ -77,10 +80,15 @@ function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly Run[] 
         {answer.runs.length < answer.total
           ? t("project.some", { n: count(answer.runs.length), total: count(answer.total) })
           : t("project.count", { n: count(answer.total) })}
-        {drawn.length < answer.runs.length && `, ${t("project.drawn", { n: count(drawn.length) })}`}
+        {drawn.length < answer.total && `, ${t("project.drawn", { n: count(drawn.length) })}`}
       </span>
+      {answer.runs.length < Math.min(answer.total, MOST_ROWS) && !report && (
+        <button type="button" class="link" onClick={() => put({ rows: String(MOST_ROWS) })}>
+          {t("project.more", { n: count(Math.min(answer.total, MOST_ROWS)) })}
+        </button>
+      )}
       {comparable && (
-        <a class="button" href={href("/compare", { runs: drawn.map((run) => run.id).sort((a, b) => a - b).join(",") })}>
+        <a class="button" href={href("/compare", { runs: [...drawn].sort((a, b) => a - b).join(",") })}>
           {t("project.compare", { n: drawn.length })}
         </a>
       )}
@@ -113,38 +121,51 @@ function useRowKeys(runs: readonly Run[], at: number | null, toggle: (run: numbe
   });
 }
 
+/** All runs that match, also those whose rows are not here. */
+function idsOf(answer: RunsAnswer): readonly number[] {
+  return answer.ids ?? answer.runs.map((run) => run.id);
+}
+
+/** What the charts do not show of the runs. */
+function cutOf(numDrawn: number, numListed: number, total: number): string {
+  const cut = numDrawn < total ? t("chart.runs", { n: count(numDrawn), total: count(total) }) : "";
+  const many = numListed > MOST_STYLES ? t("chart.grey", { n: MOST_MARKED }) : "";
+  return [cut, many].filter(Boolean).join(" · ");
+}
+
 function Loaded({ given }: { given: RunsAnswer }) {
   const runs = useLiveRuns(given.runs);
-  const answer = { ...given, runs };
   const [hidden, toggle] = useToggles();
   const [hovered, setHovered] = useState<number | null>(null);
   const at = numbers(value("at"))[0] ?? null;
   useRowKeys(runs, at, toggle);
-  const ids = runs.map((run) => run.id).join(",");
-  const styles = useMemo(() => stylesOf(runs.map((run) => run.id), theme.value), [ids, theme.value]);
-  const drawn = useMemo(() => runs.filter((run) => !hidden.has(run.id)), [ids, hidden]);
-  const lines = useMemo(() => drawn.map((run) => ({ id: run.id, name: run.name, style: styles.get(run.id)! })), [drawn, styles]);
-  const keys = useMemo(() => answer.columns.series.map((one) => one.key), [given]);
+  const ids = idsOf(given);
+  const order = ids.join(",");
+  const styles = useMemo(() => stylesOf(ids, theme.value), [order, theme.value]);
+  const lines = useMemo(() => {
+    const names = new Map(runs.map((run) => [run.id, run.name]));
+    return ids.filter((id) => !hidden.has(id)).map((id) => ({ id, name: names.get(id) ?? `#${id}`, style: styles.get(id)! }));
+  }, [order, hidden, styles]);
+  const keys = useMemo(() => given.columns.series.map((one) => one.key), [given]);
   const axes = useMemo(() => axesOf(given), [given]);
-  if (!answer.total) return <Empty what={value("q") || value("state") || value("tag") ? "match" : "runs"} />;
-  const cut = drawn.length < answer.total ? t("chart.runs", { n: count(drawn.length), total: count(answer.total) }) : "";
-  const many = answer.runs.length > MOST_STYLES ? t("chart.grey", { n: MOST_MARKED }) : "";
+  if (!given.total) return <Empty what={value("q") || value("state") || value("tag") ? "match" : "runs"} />;
+  const focus = hovered ?? (at !== null && !hidden.has(at) ? at : null);
   return (
     <>
-      <RunsTable answer={answer} styles={styles} hidden={hidden} at={at} onToggle={toggle} onFocus={setHovered} />
-      <CurveGrid runs={lines} keys={keys} axes={axes} focus={hovered ?? (value("at") && !hidden.has(at!) ? at : null)} cut={[cut, many].filter(Boolean).join(" · ")} />
+      <RunsTable columns={given.columns} runs={runs} styles={styles} hidden={hidden} at={at} onToggle={toggle} onFocus={setHovered} />
+      <CurveGrid runs={lines} keys={keys} axes={axes} focus={focus} cut={cutOf(lines.length, ids.length, given.total)} />
     </>
   );
 }
 
 /** The project page. */
 export function ProjectPage() {
-  const { value: answer, error } = useAnswer<RunsAnswer>(question(), concerns);
+  const { value: answer, error } = useAnswer<RunsAnswer>(question(), concerns, TABLE_PAUSE);
   const [hidden] = useToggles();
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
   return (
     <main class="project">
-      <Filters answer={answer} drawn={answer.runs.filter((run) => !hidden.has(run.id))} />
+      <Filters answer={answer} drawn={idsOf(answer).filter((id) => !hidden.has(id))} />
       {error && <Failure text={error} />}
       <Loaded given={answer} />
     </main>

@@ -19,7 +19,8 @@ const MOST_CONFIG = 4;
 const MOST_TASKS = 4;
 
 export interface RunsTableProps {
-  answer: Omit<RunsAnswer, "runs"> & { runs: readonly Run[] };
+  runs: readonly Run[];
+  columns: RunsAnswer["columns"];
   styles: Map<number, Style>;
   hidden: ReadonlySet<number>;
   at: number | null;
@@ -40,7 +41,7 @@ function latestOf(run: Run, column: TaskColumn) {
   return run.latest.find((one) => one.task === column.task && one.label === column.label && one.metric === column.metric)?.estimate ?? null;
 }
 
-function columnsOf({ columns }: Pick<RunsAnswer, "columns">, styles: Map<number, Style>): Column[] {
+function columnsOf(columns: RunsAnswer["columns"], styles: Map<number, Style>): Column[] {
   const tasks = columns.tasks.slice(0, MOST_TASKS).map(
     (task): Column => ({
       id: `task.${task.task}.${task.label}.${task.metric}`,
@@ -140,9 +141,8 @@ function Row({ run, columns, style, hidden, at, onToggle, onFocus }: RowProps) {
 }
 
 /** All runs that match. */
-export function RunsTable({ answer, styles, hidden, at, onToggle, onFocus }: RunsTableProps) {
-  const columns = columnsOf(answer, styles);
-  const { runs } = answer;
+export function RunsTable({ runs, columns: known, styles, hidden, at, onToggle, onFocus }: RunsTableProps) {
+  const columns = columnsOf(known, styles);
   const { box, first, last, onScroll } = useWindow(runs.length, runs.findIndex((run) => run.id === at));
   return (
     <div class="runs" ref={box} onScroll={onScroll}>

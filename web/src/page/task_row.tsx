@@ -13,7 +13,7 @@ import { spanOf, Whisker } from "../part/interval";
 import { Verdict } from "../part/state";
 import { Name } from "../part/text";
 
-const CURVE_HEIGHT = 138;
+const CURVE_HEIGHT = 158;
 const MOST_ITEMS = 6;
 
 /** The checkpoints that were measured, with their intervals. */
@@ -73,15 +73,13 @@ function Since({ task }: { task: RunTask }) {
     );
   }
   const shown = parts(difference.value, difference.ci_low, difference.ci_high, true);
-  const title = [difference.test, difference.method, `n = ${difference.n}`, difference.note].filter(Boolean).join("\n");
+  const title = [`p ${pValue(difference.p_value)} (${difference.test})`, difference.method, `n = ${difference.n}`, difference.note].filter(Boolean).join("\n");
   return (
     <div class="figure" title={title}>
       <span class="what">{task.reference ? t("task.since", { step: number(task.reference.step, 7) }) : t("task.since.none")}</span>
       <span class={`big number ${difference.finding}`}>{shown.value}</span> <Verdict finding={difference.finding} />
       <Whisker value={difference.value} low={difference.ci_low} high={difference.ci_high} span={spanOf([difference])} finding={difference.finding} width={130} />
-      <p class="number quiet">
-        {shown.low && `${shown.low} – ${shown.high} · `}p {pValue(difference.p_value)}
-      </p>
+      <p class="number quiet">{shown.low && `${shown.low} – ${shown.high}`}</p>
     </div>
   );
 }

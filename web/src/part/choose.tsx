@@ -1,5 +1,6 @@
 // A choice that stands in the URL.
 
+import "../style/evidence.css";
 import { put } from "../state/place";
 
 export interface ChooseProps {

@@ -13,6 +13,8 @@ import { number } from "../words/numbers";
 
 const KINDS: readonly AxisKind[] = ["step", "epoch", "tokens", "wall"];
 const CHART_HEIGHT = 148;
+/** Charts that the first screen may hold. */
+const FIRST_SCREEN = 12;
 const NO_EXTRAS: Extras = { markers: [], windows: [] };
 
 const PLAIN: View = { kind: "step", axes: { epoch: null, tokens: null }, log: false, smoothing: 0, range: null };
@@ -144,6 +146,7 @@ export function CurveGrid({ runs, keys, axes, focus, extrasOf, cut = "", bare = 
   const filter = bare ? "" : value("keys").toLowerCase();
   const shown = keys.filter((key) => !filter || key.toLowerCase().includes(filter));
   const viewId = JSON.stringify(view);
+  useEffect(() => shown.slice(0, FIRST_SCREEN).forEach((key) => curves.fetch(key)), [curves]);
   return (
     <section class="curves">
       {!bare && <Controls view={view} numKeys={keys.length} numShown={shown.length} />}

@@ -25,7 +25,7 @@ export function FlipCurve({ points }: { points: readonly FlipPoint[] }) {
     const xs = points.map((point) => point.step);
     const line = ([row, place]: (typeof ROWS)[number]) => ({
       run: place,
-      label: t(`items.${row}`),
+      label: t(`course.${row}`),
       style: styleAt(place, theme.value),
       xs,
       ys: points.map((point) => point[row]),
@@ -42,11 +42,11 @@ export function FlipCurve({ points }: { points: readonly FlipPoint[] }) {
   if (!last || points.length < 2) return null;
   return (
     <div class="flip-curve">
-      <CurveCard title={t("items.course", { n: count(last.n) })} picture={picture} focus={null} height={120} notes={[]} onZoom={noop} onSeen={noop} />
+      <CurveCard title={t("items.course", { n: count(last.n) })} picture={picture} focus={null} height={132} notes={[]} onZoom={noop} onSeen={noop} />
       <ul class="legend">
         {ROWS.map(([row, place]) => (
           <li key={row}>
-            <Swatch style={styleAt(place, theme.value)} /> {t(`items.${row}`)} <b class="number">{count(last[row])}</b>
+            <Swatch style={styleAt(place, theme.value)} /> {t(`course.${row}`)} <b class="number">{count(last[row])}</b>
           </li>
         ))}
       </ul>

@@ -2,13 +2,12 @@
 
 import { effect, signal } from "@preact/signals";
 import { en } from "../words/en";
-import { zh } from "../words/zh";
 
 export type Theme = "light" | "dark";
 export type Language = "en" | "zh";
 export type Word = keyof typeof en;
 
-const dictionaries: Record<Language, Record<Word, string>> = { en, zh };
+const dictionaries: Record<Language, Record<Word, string>> = { en, zh: en };
 
 function stored(name: string): string | null {
   try {
@@ -39,12 +38,22 @@ effect(() => {
 });
 
 /** The language that is shown: the browser's, until the reader switches. */
-export const language = signal<Language>(
-  (stored("language") as Language | null) ?? (navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en"),
-);
+export const language = signal<Language>("en");
 effect(() => {
   document.documentElement.lang = language.value === "zh" ? "zh-Hans" : "en";
 });
+
+/** Shows another language, as soon as its words are there. */
+async function speak(wanted: Language): Promise<void> {
+  if (wanted === "zh") dictionaries.zh = (await import("../words/zh")).zh;
+  language.value = wanted;
+}
+
+/** The reader's language: chosen before, or the browser's. */
+export function speakFirst(): Promise<void> {
+  const browser = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
+  return speak((stored("language") as Language | null) ?? browser);
+}
 
 /** Light becomes dark and dark becomes light. */
 export function switchTheme(): void {
@@ -54,8 +63,9 @@ export function switchTheme(): void {
 
 /** English becomes Chinese and Chinese becomes English. */
 export function switchLanguage(): void {
-  language.value = language.value === "en" ? "zh" : "en";
-  store("language", language.value);
+  const wanted = language.value === "en" ? "zh" : "en";
+  store("language", wanted);
+  void speak(wanted);
 }
 
 /** Words in the reader's language; `{name}` in them is replaced. */

@@ -42,7 +42,7 @@ function magnitude(value: number): number {
 }
 
 /** Digits behind the point that an interval of this width can tell. */
-export function decimals(low: number, high: number): number {
+function decimals(low: number, high: number): number {
   return Math.min(Math.max(2 - magnitude(high - low), 0), MOST_DECIMALS);
 }
 
@@ -104,6 +104,7 @@ export function size(value: number | null | undefined): string {
 /** Seconds as s, min, h, d. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;
+  if (seconds < 1) return `${number(seconds, 2)} s`;
   if (seconds < 10) return `${(Math.floor(seconds * 10) / 10).toFixed(1).replace(".0", "")} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
   const minutes = Math.floor(seconds / 60);
