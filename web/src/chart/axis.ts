@@ -2,7 +2,7 @@
 
 import type { Curve } from "../data/decode";
 import type { Curves } from "../data/curves";
-import { duration, number } from "../words/numbers";
+import { count, duration, number } from "../words/numbers";
 
 export type AxisKind = "step" | "epoch" | "tokens" | "wall";
 
@@ -11,10 +11,16 @@ export interface Axes {
   tokens: string | null;
 }
 
-/** How numbers of an axis are written. */
-export function speller(kind: AxisKind): (x: number) => string {
-  if (kind === "wall") return duration;
-  return kind === "step" ? (x) => number(Math.floor(x), 7) : (x) => number(x, 6);
+export interface Spelling {
+  spellX: (x: number) => string;
+  tickX: (x: number) => string;
+}
+
+/** How places on an axis are written, and in little room. */
+export function spelling(kind: AxisKind): Spelling {
+  if (kind === "wall") return { spellX: duration, tickX: duration };
+  const tickX = (x: number) => number(x, 4);
+  return { spellX: kind === "step" ? (x) => count(Math.floor(x)) : (x) => number(x, 6), tickX };
 }
 
 interface Table {

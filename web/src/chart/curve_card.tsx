@@ -6,7 +6,7 @@ import { theme, t } from "../state/settings";
 import { number } from "../words/numbers";
 import { oneLine } from "../words/hostile";
 import { Swatch } from "../part/swatch";
-import { nearest, withoutLog, type Picture, type Range } from "./picture";
+import { nearest, withoutLog, type Line, type Picture, type Range } from "./picture";
 import { Plot } from "./plot";
 
 export interface CurveCardProps {
@@ -90,7 +90,7 @@ function ValueTable({ picture, x }: { picture: Picture; x: number }) {
               <td class="label">{oneLine(line.label, 32)}</td>
               <td class="number">{number(line.ys[i]!)}</td>
               <td class="number quiet">{line.low && line.high && line.high[i]! > line.low[i]! ? `${number(line.low[i]!)} … ${number(line.high[i]!)}` : ""}</td>
-              <td class="number quiet">{picture.spellX(line.xs[i]!)}</td>
+              <td class="number quiet">{placeOf(picture, line, i)}</td>
             </tr>
           ))}
         </tbody>
@@ -112,11 +112,16 @@ function oddNote(picture: Picture): string {
   return [...counts].map(([name, count]) => `${name}: ${number(count)}`).join(", ");
 }
 
+/** Where a value stands: the first step of its bucket. */
+function placeOf(picture: Picture, line: Line, i: number): string {
+  return picture.spellX(line.width ? line.xs[i]! - (line.width - 1) / 2 : line.xs[i]!);
+}
+
 function atCursor(picture: Picture, x: number): string {
   const shown = picture.lines.filter((line) => !line.pale);
   if (shown.length !== 1) return picture.spellX(x);
   const i = nearest(shown[0]!, x);
-  return i < 0 ? "" : `${number(shown[0]!.ys[i]!)} @ ${picture.spellX(shown[0]!.xs[i]!)}`;
+  return i < 0 ? "" : `${number(shown[0]!.ys[i]!)} @ ${placeOf(picture, shown[0]!, i)}`;
 }
 
 function lastOf(picture: Picture): string {

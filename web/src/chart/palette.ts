@@ -5,7 +5,7 @@ import type { Theme } from "../state/settings";
 /** Okabe–Ito without yellow (too pale on paper) and with grey for black, which text has. */
 export const COLOURS: Record<Theme, readonly string[]> = {
   light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b6b6b"],
-  dark: ["#3d9bd9", "#e8752a", "#1fb58a", "#d98cb6", "#e69f00", "#8fd0f5", "#a3a3a3"],
+  dark: ["#3d9bd9", "#e8752a", "#1fb58a", "#d98cb6", "#e69f00", "#8fd0f5", "#dedede"],
 };
 
 /** Line styles: a second round of colours is dashed, and so on. */

@@ -32,11 +32,13 @@ export interface Picture {
   /** Limits of x where one has zoomed; else all there is. */
   from: number | null;
   to: number | null;
-  /** How numbers of x are written. */
+  /** How a place on x is written. */
   spellX: (x: number) => string;
+  /** The same in the little room of an axis. */
+  tickX: (x: number) => string;
 }
 
-export const EMPTY: Omit<Picture, "lines" | "spellX"> = {
+export const EMPTY: Omit<Picture, "lines" | "spellX" | "tickX"> = {
   envelope: null,
   markers: [],
   windows: [],
@@ -99,12 +101,28 @@ function padded(low: number, high: number, log: boolean): Range {
 /** Values that a log axis cannot show. */
 export function withoutLog(picture: Picture): number {
   if (!picture.log) return 0;
+  const raw = picture.lines.filter((line) => line.pale);
   let found = 0;
-  for (const line of picture.lines) {
-    if (line.pale) continue;
+  for (const line of raw.length ? raw : picture.lines) {
     for (let i = 0; i < line.ys.length; i++) if (line.ys[i]! <= 0) found++;
   }
   return found;
+}
+
+/** Places for numbers on a log axis: powers of ten, or round numbers where there is less than one and a half. */
+export function logTicks(low: number, high: number, most: number): number[] {
+  const decades = Math.log10(high / low);
+  const out: number[] = [];
+  if (decades >= 1.5) {
+    const every = Math.max(1, Math.ceil(decades / most));
+    for (let power = Math.ceil(Math.log10(low)); 10 ** power <= high; power += every) out.push(10 ** power);
+    return out;
+  }
+  const rough = (high - low) / most;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const step = unit * ([1, 2, 5, 10].find((factor) => factor * unit >= rough) ?? 10);
+  for (let i = Math.ceil(low / step); i * step <= high; i++) if (i > 0) out.push(i * step);
+  return out;
 }
 
 /** Index of the value nearest to x; -1 where there is none. */

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { number } from "../words/numbers";
-import { extentX, extentY, type Picture, type Range } from "./picture";
+import { extentX, extentY, logTicks, type Picture, type Range } from "./picture";
 import { paint, type Ink } from "./paint";
 
 export interface Hooks {
@@ -95,14 +95,18 @@ export class Plot {
         y: { distr: this.picture.log ? 3 : 1, range: () => this.ranges.y },
       },
       axes: [
-        { ...axis, grid: { show: false }, size: 20, gap: 3, space: 60, values: (_, splits) => splits.map((x) => this.picture.spellX(x)) },
+        { ...axis, grid: { show: false }, size: 20, gap: 3, space: 60, values: (_, splits) => splits.map((x) => this.picture.tickX(x)) },
         {
           ...axis,
           size: (_, values) => 10 + 6.2 * Math.max(2, ...(values ?? []).map((text) => text?.length ?? 0)),
           gap: 4,
           space: 24,
           ...(this.picture.log
-            ? { values: (_: uPlot, splits: number[]) => splits.map((y) => (Math.abs(Math.log10(y) % 1) < 1e-9 || splits.length < 8 ? number(y) : "")) }
+            ? {
+                splits: (chart: uPlot) => logTicks(...this.ranges.y, Math.max(2, Math.floor(chart.height / 30))),
+                filter: (_: uPlot, splits: number[]) => splits,
+                values: (_: uPlot, splits: number[]) => splits.map((y) => number(y)),
+              }
             : { values: (_: uPlot, splits: number[], _axis: number, _space: number, step: number) => spellY(splits, step) }),
         },
       ],

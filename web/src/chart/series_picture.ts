@@ -5,7 +5,7 @@ import type { Curves } from "../data/curves";
 import type { Severity } from "../data/shapes";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";
-import { along, placesOf, speller, tableOf, type Axes, type AxisKind } from "./axis";
+import { along, placesOf, spelling, tableOf, type Axes, type AxisKind } from "./axis";
 import type { Line, Picture } from "./picture";
 import type { Style } from "./palette";
 import { smooth } from "./smooth";
@@ -71,7 +71,7 @@ export function seriesPicture(key: string, runs: readonly DrawnRun[], curves: Cu
     log: view.log,
     from: onStep ? (view.range?.low ?? null) : null,
     to: onStep ? (view.range?.high ?? null) : null,
-    spellX: speller(view.kind),
+    ...spelling(view.kind),
   };
 }
 

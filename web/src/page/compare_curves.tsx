@@ -1,7 +1,7 @@
 // Measured checkpoints of several runs in one chart a task.
 
 import { useMemo } from "preact/hooks";
-import { speller } from "../chart/axis";
+import { spelling } from "../chart/axis";
 import { CurveCard } from "../chart/curve_card";
 import type { Style } from "../chart/palette";
 import { EMPTY, type Picture } from "../chart/picture";
@@ -14,7 +14,7 @@ type Curve = CompareAnswer["curves"][number];
 function pictureOf(curves: readonly Curve[], styles: Map<number, Style>, names: Map<number, string>): Picture {
   return {
     ...EMPTY,
-    spellX: speller("step"),
+    ...spelling("step"),
     lines: curves.map((curve) => {
       const points = curve.points.filter((point) => point.estimate.value !== null);
       return {

@@ -60,7 +60,7 @@ function Row({ one }: { one: Evaluation }) {
       <td><b class={`outcome ${one.status}`}>{named("status", one.status)}</b></td>
       <th scope="row"><a href={href(`/run/${one.run}`)}><Name text={one.run_name} most={30} /></a></th>
       <td><a href={href("/items", { run: String(one.run), task: one.task })}><Name text={one.task} most={30} /></a></td>
-      <td class="number">{number(one.step, 7)}</td>
+      <td class="number">{count(one.step)}</td>
       <td><Value estimate={one.estimate} /></td>
       <td class="number"><Progress one={one} /></td>
       <td class="number">{duration(one.seconds)}</td>
@@ -149,7 +149,7 @@ function Missing({ answer }: { answer: EvaluationsAnswer }) {
             <tr key={`${one.run}${one.task}${one.step}`}>
               <th scope="row"><Name text={one.run_name} most={30} /></th>
               <td><Name text={one.task} /></td>
-              <td class="number">{number(one.step, 7)}</td>
+              <td class="number">{count(one.step)}</td>
               <td><Seen text={one.reason} /></td>
             </tr>
           ))}

@@ -8,7 +8,7 @@ import { address, report } from "../data/request";
 import type { Finding, FindingsAnswer } from "../data/shapes";
 import { href, numbers, value } from "../state/place";
 import { named, t, theme } from "../state/settings";
-import { number } from "../words/numbers";
+import { count, number } from "../words/numbers";
 import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
 import { SeverityMark } from "../part/state";
@@ -44,7 +44,7 @@ function FindingCard({ finding, run, name }: { finding: Finding; run: number; na
         <h3>
           <SeverityMark severity={finding.severity} /> {finding.kind.replaceAll("_", " ")} <span class="quiet">{named("severity", finding.severity)}</span>
         </h3>
-        <p class="number quiet">{t("findings.window", { onset: number(finding.onset, 7), noticed: number(finding.noticed, 7) })}</p>
+        <p class="number quiet">{t("findings.window", { onset: count(finding.onset), noticed: count(finding.noticed) })}</p>
         <p><Seen text={finding.text} /></p>
         <h4>{t("findings.meaning")}</h4>
         <p><Seen text={finding.meaning} /></p>

@@ -35,7 +35,7 @@ function Row({ row, sides, span, repeated }: { row: Difference; sides: Map<strin
         )}
         {row.slice && <span class="quiet"> <Name text={row.slice} most={30} /></span>}
       </th>
-      <td><Name text={side?.name ?? row.candidate} most={24} /> <span class="quiet number">@{side ? number(side.step, 7) : ""}</span></td>
+      <td><Name text={side?.name ?? row.candidate} most={24} /> <span class="quiet number">@{side ? count(side.step) : ""}</span></td>
       <td class="number">{number(row.baseline_value)}</td>
       <td class="number">{number(row.candidate_value)}</td>
       <td class="number"><b>{shown.value}</b></td>

@@ -26,7 +26,7 @@ function Who({ subject }: { subject: Subject }) {
   return (
     <span>
       <Name text={subject.label} />
-      {subject.step !== null && <span class="quiet number"> @ {number(subject.step, 7)}</span>}
+      {subject.step !== null && <span class="quiet number"> @ {count(subject.step)}</span>}
       {subject.weights && <code title={subject.weights}> {subject.weights.slice(0, SHORT)}</code>}
     </span>
   );

@@ -1,7 +1,7 @@
 // Mean curves over seeds with t intervals.
 
 import { useMemo } from "preact/hooks";
-import { speller } from "../chart/axis";
+import { spelling } from "../chart/axis";
 import { CurveCard } from "../chart/curve_card";
 import { styleAt } from "../chart/palette";
 import { EMPTY, type Picture } from "../chart/picture";
@@ -20,7 +20,7 @@ type Curve = GroupsAnswer["curves"][number];
 function pictureOf(curves: readonly Curve[], places: Map<string, number>): Picture {
   return {
     ...EMPTY,
-    spellX: speller("step"),
+    ...spelling("step"),
     lines: curves.map((curve) => ({
       run: places.get(curve.group) ?? 0,
       label: curve.group,

@@ -5,7 +5,7 @@ import { Matrix } from "../chart/matrix";
 import type { ItemsAnswer } from "../data/shapes";
 import { put } from "../state/place";
 import { t } from "../state/settings";
-import { number } from "../words/numbers";
+import { count, number } from "../words/numbers";
 import { Name } from "../part/text";
 
 const ROW = 17;
@@ -34,7 +34,7 @@ function Steps({ answer, width }: { answer: ItemsAnswer; width: number }) {
       {checkpoints.map((one, i) =>
         i % every === 0 || i === reference ? (
           <text key={i} x={i * cell + cell / 2} y="11" text-anchor={i === 0 ? "start" : "middle"} dx={i === 0 ? -cell / 2 : 0} class={i === reference ? "reference" : ""}>
-            {number(one.step, 7)}
+            {count(one.step)}
           </text>
         ) : null,
       )}

@@ -2,7 +2,7 @@
 
 import { useAnswer } from "../data/answer";
 import { address, report } from "../data/request";
-import type { Answer, ItemAnswer } from "../data/shapes";
+import type { Answer, BoundedText, ItemAnswer } from "../data/shapes";
 import { numbers, put, value } from "../state/place";
 import { named, t } from "../state/settings";
 import { count, number, toNumber } from "../words/numbers";
@@ -77,12 +77,12 @@ function Facts({ output }: { output: Answer["outputs"][number] }) {
   return <p class="quiet">{facts.filter(Boolean).join(" · ")}</p>;
 }
 
-function AnswerColumn({ answer }: { answer: Answer }) {
+function AnswerColumn({ answer, alone }: { answer: Answer; alone: boolean }) {
   return (
     <article class="answer">
       <h4>
-        <span class="number">{t("run.at")} {number(answer.step, 7)}</span> <Grade answer={answer} />
-        <span class="quiet who"><Name text={answer.name} most={22} /></span>
+        <span class="number">{t("run.at")} {count(answer.step)}</span> <Grade answer={answer} />
+        {!alone && <span class="quiet who"><Name text={answer.name} most={22} /></span>}
       </h4>
       {answer.note && <p class="quiet"><Seen text={answer.note} /></p>}
       {answer.outputs.map((output) => (
@@ -114,20 +114,17 @@ function ItemRow({ answer, subject }: { answer: ItemAnswer; subject: Subject }) 
   const isShort = (text: { text: string }) => text.text.length <= SHORT && !text.text.includes("\n");
   const long = columns.filter(([, text]) => !isShort(text));
   const short = columns.filter(([, text]) => isShort(text));
+  const show = ([column, text]: [string, BoundedText]) => (
+    <div key={column}>
+      <dt>{text === item.target ? t("item.target") : <Name text={column} />}</dt>
+      <dd><LongText given={text} whole={whole(column)} /></dd>
+    </div>
+  );
   return (
     <dl class="row">
-      {long.map(([column, text]) => (
-        <div key={column}>
-          <dt><Name text={column} /></dt>
-          <dd><LongText given={text} whole={whole(column)} /></dd>
-        </div>
-      ))}
-      {item.target && (
-        <div class="target">
-          <dt>{t("item.target")}</dt>
-          <dd><LongText given={item.target} whole={whole("target")} /></dd>
-        </div>
-      )}
+      {long.slice(0, 1).map(show)}
+      {item.target && show(["target", item.target])}
+      {long.slice(1).map(show)}
       {short.length > 0 && (
         <dd class="quiet short">
           {short.map(([column, text]) => (
@@ -160,7 +157,7 @@ function Loaded({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
       <ItemRow answer={answer} subject={subject} />
       <div class="answers-side">
         {answer.answers.map((one) => (
-          <AnswerColumn key={`${one.run}/${one.step}/${one.evaluation}`} answer={one} />
+          <AnswerColumn key={`${one.run}/${one.step}/${one.evaluation}`} answer={one} alone={answer.history.length < 2} />
         ))}
       </div>
     </>

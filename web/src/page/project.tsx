@@ -79,7 +79,7 @@ function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly number
       <span class="quiet number">
         {answer.runs.length < answer.total
           ? t("project.some", { n: count(answer.runs.length), total: count(answer.total) })
-          : t("project.count", { n: count(answer.total) })}
+          : t(answer.total === 1 ? "project.one" : "project.count", { n: count(answer.total) })}
         {drawn.length < answer.total && `, ${t("project.drawn", { n: count(drawn.length) })}`}
       </span>
       {answer.runs.length < Math.min(answer.total, MOST_ROWS) && !report && (
@@ -126,13 +126,6 @@ function idsOf(answer: RunsAnswer): readonly number[] {
   return answer.ids ?? answer.runs.map((run) => run.id);
 }
 
-/** What the charts do not show of the runs. */
-function cutOf(numDrawn: number, numListed: number, total: number): string {
-  const cut = numDrawn < total ? t("chart.runs", { n: count(numDrawn), total: count(total) }) : "";
-  const many = numListed > MOST_STYLES ? t("chart.grey", { n: MOST_MARKED }) : "";
-  return [cut, many].filter(Boolean).join(" · ");
-}
-
 function Loaded({ given }: { given: RunsAnswer }) {
   const runs = useLiveRuns(given.runs);
   const [hidden, toggle] = useToggles();
@@ -150,10 +143,12 @@ function Loaded({ given }: { given: RunsAnswer }) {
   const axes = useMemo(() => axesOf(given), [given]);
   if (!given.total) return <Empty what={value("q") || value("state") || value("tag") ? "match" : "runs"} />;
   const focus = hovered ?? (at !== null && !hidden.has(at) ? at : null);
+  const cut = lines.length < given.total ? t("chart.runs", { n: count(lines.length), total: count(given.total) }) : "";
+  const legend = ids.length > MOST_STYLES ? t("chart.grey", { n: MOST_MARKED }) : "";
   return (
     <>
       <RunsTable columns={given.columns} runs={runs} styles={styles} hidden={hidden} at={at} onToggle={toggle} onFocus={setHovered} />
-      <CurveGrid runs={lines} keys={keys} axes={axes} focus={focus} cut={cutOf(lines.length, ids.length, given.total)} />
+      <CurveGrid runs={lines} keys={keys} axes={axes} focus={focus} cut={cut} legend={legend} />
     </>
   );
 }

@@ -9,7 +9,7 @@ import type { Marker, Run, RunAnswer, RunsAnswer } from "../data/shapes";
 import { go, put, value } from "../state/place";
 import { focusSearch, useKeys } from "../state/keys";
 import { t, theme } from "../state/settings";
-import { count, duration, moment, number, percent } from "../words/numbers";
+import { count, duration, moment, percent } from "../words/numbers";
 import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
 import { StateMark } from "../part/state";
@@ -41,9 +41,9 @@ function Head({ answer }: { answer: RunAnswer }) {
       </span>
       <span class="number">{duration(run.seconds)}</span>
       {run.attempts > 1 && <span>{t("run.attempts", { n: run.attempts })}</span>}
-      <span title={t("run.costs.title", { prompt: count(cost.prompt_tokens), output: count(cost.output_tokens) })}>
+      {run.num_evaluations > 0 && <span title={t("run.costs.title", { prompt: count(cost.prompt_tokens), output: count(cost.output_tokens) })}>
         {t("run.costs", { time: duration(cost.seconds), share: percent(cost.train_share) })}
-      </span>
+      </span>}
       {run.lost_points > 0 && <span class="warn">{t("run.lost_points", { n: count(run.lost_points) })}</span>}
       <span class="quiet">{moment(run.created)}</span>
       {run.tags.map((tag) => (
@@ -146,7 +146,7 @@ function Unfinished({ answer }: { answer: RunAnswer }) {
     <p class="unfinished">
       {answer.unfinished.map((one) => (
         <span key={`${one.task}${one.step}`}>
-          <Name text={one.task} /> @ {number(one.step, 7)}: <progress max={one.num_items} value={one.num_answered} />{" "}
+          <Name text={one.task} /> @ {count(one.step)}: <progress max={one.num_items} value={one.num_answered} />{" "}
           <span class="number">
             {one.num_answered}/{one.num_items}
           </span>
@@ -163,7 +163,7 @@ function Loaded({ answer, error }: { answer: RunAnswer; error: string }) {
       <Head answer={answer} />
       {error && <Failure text={error} />}
       <Unfinished answer={answer} />
-      <div class="questions">
+      <div class={`questions ${answer.tasks.length ? "" : "untested"}`}>
         <div class="answers">
           <div class="asked">
             <h2>{t("question.better")}</h2>

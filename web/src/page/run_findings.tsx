@@ -3,7 +3,7 @@
 import type { Diagnosis } from "../data/shapes";
 import { href } from "../state/place";
 import { t } from "../state/settings";
-import { count, number } from "../words/numbers";
+import { count } from "../words/numbers";
 import { SeverityMark } from "../part/state";
 import { Seen } from "../part/text";
 
@@ -41,7 +41,7 @@ export function RunFindings({ diagnosis, run }: { diagnosis: Diagnosis; run: num
           <h3>
             <SeverityMark severity={finding.severity} /> {finding.kind.replaceAll("_", " ")}
             <span class="quiet number">
-              {t("findings.steps", { from: number(finding.onset, 7), to: number(finding.noticed, 7) })}
+              {t("findings.steps", { from: count(finding.onset), to: count(finding.noticed) })}
             </span>
           </h3>
           <p>

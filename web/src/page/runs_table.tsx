@@ -6,7 +6,7 @@ import type { Style } from "../chart/palette";
 import type { Run, RunsAnswer, TaskColumn } from "../data/shapes";
 import { href, put, value } from "../state/place";
 import { t } from "../state/settings";
-import { duration, number, percent, plain } from "../words/numbers";
+import { count, duration, percent, plain } from "../words/numbers";
 import { FindingCounts, StateMark } from "../part/state";
 import { Sparkline } from "../part/sparkline";
 import { Swatch } from "../part/swatch";
@@ -59,7 +59,7 @@ function columnsOf(columns: RunsAnswer["columns"], styles: Map<number, Style>): 
   );
   return [
     { id: "state", title: t("run.state"), sort: "state", cell: (run) => <StateMark state={run.state} /> },
-    { id: "step", title: t("run.step"), sort: "last_step", number: true, cell: (run) => number(run.last_step, 7) },
+    { id: "step", title: t("run.step"), sort: "last_step", number: true, cell: (run) => count(run.last_step) },
     { id: "spark", title: t("run.spark"), sort: "", cell: (run) => run.spark && <Sparkline values={run.spark.values} colour={styles.get(run.id)?.colour ?? "gray"} /> },
     ...tasks,
     { id: "findings", title: t("run.findings"), sort: "", cell: (run) => <a class="bare" href={href("/findings", { runs: String(run.id) })}><FindingCounts counts={run.findings} /></a> },

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { CurveCard } from "../chart/curve_card";
 import { EMPTY, type Picture } from "../chart/picture";
 import { styleAt } from "../chart/palette";
-import { speller } from "../chart/axis";
+import { spelling } from "../chart/axis";
 import type { Run, RunTask } from "../data/shapes";
 import { href } from "../state/place";
 import { named, t, theme } from "../state/settings";
@@ -22,7 +22,7 @@ function measuredPicture(task: RunTask, name: string, run: number): Picture {
   const row = (pick: (point: RunTask["points"][number]) => number) => Float64Array.from(points, pick);
   return {
     ...EMPTY,
-    spellX: speller("step"),
+    ...spelling("step"),
     level: task.reference ? toNumber(task.reference.estimate.value) : null,
     lines: [
       {
@@ -49,7 +49,7 @@ function Now({ task }: { task: RunTask }) {
   const shown = parts(estimate.value, estimate.ci_low, estimate.ci_high);
   return (
     <div class="figure">
-      <span class="what">{t("task.now", { step: number(point.step, 7) })}</span>
+      <span class="what">{t("task.now", { step: count(point.step) })}</span>
       <span class="big number">
         {shown.value}
         <small>{estimate.unit}</small>
@@ -76,7 +76,7 @@ function Since({ task }: { task: RunTask }) {
   const title = [`p ${pValue(difference.p_value)} (${difference.test})`, difference.method, `n = ${difference.n}`, difference.note].filter(Boolean).join("\n");
   return (
     <div class="figure" title={title}>
-      <span class="what">{task.reference ? t("task.since", { step: number(task.reference.step, 7) }) : t("task.since.none")}</span>
+      <span class="what">{task.reference ? t("task.since", { step: count(task.reference.step) }) : t("task.since.none")}</span>
       <span class={`big number ${difference.finding}`}>{shown.value}</span> <Verdict finding={difference.finding} />
       <Whisker value={difference.value} low={difference.ci_low} high={difference.ci_high} span={spanOf([difference])} finding={difference.finding} width={130} />
       <p class="number quiet">{shown.low && `${shown.low} – ${shown.high}`}</p>
@@ -85,33 +85,40 @@ function Since({ task }: { task: RunTask }) {
 }
 
 function Still({ task }: { task: RunTask }) {
-  const { trend, best } = task;
+  const { trend, best, noise } = task;
   return (
-    <div class="still">
+    <dl class="still">
+      <dt>{t("task.still")}</dt>
       {trend && trend.value !== null ? (
-        <p title={trend.method}>
-          <b class={`improving ${trend.improving === "cannot tell" ? "unsure" : trend.improving}`}>{t("task.still")} {named("improving", trend.improving ?? "")}</b>
-          {": "}
-          <span class="number">
-            {withInterval(trend.value, trend.ci_low, trend.ci_high, true)} {t("task.per", { steps: count(trend.per_steps) })}
-          </span>
-        </p>
+        <dd title={trend.method}>
+          <b class={`improving ${trend.improving === "cannot tell" ? "unsure" : trend.improving}`}>{named("improving", trend.improving ?? "")}</b>
+        </dd>
       ) : (
-        <p class="quiet">
-          {t("task.still")} – {task.trend_note || t("task.fewpoints")}
-        </p>
+        <dd class="quiet">{task.trend_note || t("task.fewpoints")}</dd>
+      )}
+      {trend && trend.value !== null && (
+        <>
+          <dt>{t("task.per", { steps: count(trend.per_steps) })}</dt>
+          <dd class="number">{withInterval(trend.value, trend.ci_low, trend.ci_high, true)}</dd>
+        </>
       )}
       {best && (
-        <p class="quiet" title={`${best.method}\n${t("task.best.title", { share: percent(best.share) })}`}>
-          {t("task.best", { step: number(best.step, 7) })} <span class="number">{withInterval(best.value, best.ci_low, best.ci_high)}</span>
-        </p>
+        <>
+          <dt title={best.method}>{t("task.best", { step: count(best.step) })}</dt>
+          <dd class="number" title={`${t("task.best.title", { share: percent(best.share) })}\n${best.method}`}>
+            {withInterval(best.value, best.ci_low, best.ci_high)}
+          </dd>
+        </>
       )}
-      {task.noise && (
-        <p class="quiet" title={task.noise.method}>
-          {t("task.noise")} <span class="number">±{number(task.noise.value, 2)}</span>
-        </p>
+      {noise && (
+        <>
+          <dt>{t("task.noise")}</dt>
+          <dd class="number" title={noise.method}>
+            ±{number(noise.value, 2)}
+          </dd>
+        </>
       )}
-    </div>
+    </dl>
   );
 }
 

@@ -9,10 +9,11 @@ import { useCurves, type Curves } from "../data/curves";
 import { report } from "../data/request";
 import { put, value } from "../state/place";
 import { t } from "../state/settings";
-import { number } from "../words/numbers";
+import { count } from "../words/numbers";
 
 const KINDS: readonly AxisKind[] = ["step", "epoch", "tokens", "wall"];
 const CHART_HEIGHT = 148;
+const FEW_CHART_HEIGHT = 250;
 /** Charts that the first screen may hold. */
 const FIRST_SCREEN = 12;
 const NO_EXTRAS: Extras = { markers: [], windows: [] };
@@ -73,7 +74,7 @@ function Controls({ view, numKeys, numShown }: { view: View; numKeys: number; nu
       </label>
       {view.range && (
         <button type="button" class="zoomed" onClick={() => put({ zoom: null })}>
-          {t("chart.zoomed", { low: number(view.range.low, 7), high: number(view.range.high, 7) })} ✕
+          {t("chart.zoomed", { low: count(view.range.low), high: count(view.range.high) })} ✕
         </button>
       )}
       <input
@@ -98,9 +99,10 @@ interface TileProps {
   extras: Extras;
   focus: number | null;
   cut: string;
+  height: number;
 }
 
-function Tile({ name, runs, curves, view, viewId, extras, focus, cut }: TileProps) {
+function Tile({ name, runs, curves, view, viewId, extras, focus, cut, height }: TileProps) {
   const [seen, setSeen] = useState(false);
   const version = curves.version.value;
   const axis = view.kind === "epoch" || view.kind === "tokens" ? view.axes[view.kind] : null;
@@ -120,7 +122,7 @@ function Tile({ name, runs, curves, view, viewId, extras, focus, cut }: TileProp
     put({ zoom: `${low}-${high}` });
   };
   const notes = picture ? [...seriesNotes(name, runs, curves), cut].filter(Boolean) : [];
-  return <CurveCard title={name} picture={picture} focus={focus} height={CHART_HEIGHT} notes={notes} onZoom={zoom} onSeen={setSeen} />;
+  return <CurveCard title={name} picture={picture} focus={focus} height={height} notes={notes} onZoom={zoom} onSeen={setSeen} />;
 }
 
 export interface CurveGridProps {
@@ -131,12 +133,14 @@ export interface CurveGridProps {
   extrasOf?: (key: string) => Extras;
   /** What the charts leave out, said on each. */
   cut?: string;
+  /** How the lines are told apart, said once. */
+  legend?: string;
   /** Without controls: steps, linear, as on a page where each chart has its own story. */
   bare?: boolean;
 }
 
 /** The charts of these series of these runs. */
-export function CurveGrid({ runs, keys, axes, focus, extrasOf, cut = "", bare = false }: CurveGridProps) {
+export function CurveGrid({ runs, keys, axes, focus, extrasOf, cut = "", legend = "", bare = false }: CurveGridProps) {
   const view = bare ? { ...PLAIN, range: readRange() } : readView(axes);
   const curves = useCurves(
     useMemo(() => runs.map((run) => run.id).sort((a, b) => a - b), [runs]),
@@ -145,11 +149,13 @@ export function CurveGrid({ runs, keys, axes, focus, extrasOf, cut = "", bare = 
   );
   const filter = bare ? "" : value("keys").toLowerCase();
   const shown = keys.filter((key) => !filter || key.toLowerCase().includes(filter));
+  const height = shown.length <= 2 && !bare ? FEW_CHART_HEIGHT : CHART_HEIGHT;
   const viewId = JSON.stringify(view);
   useEffect(() => shown.slice(0, FIRST_SCREEN).forEach((key) => curves.fetch(key)), [curves]);
   return (
     <section class="curves">
       {!bare && <Controls view={view} numKeys={keys.length} numShown={shown.length} />}
+      {legend && <p class="note">{legend}</p>}
       {curves.error.value && <p class="error">{curves.error.value}</p>}
       {curves.leftOut.value.map((text) => (
         <p class="note" key={text}>
@@ -158,7 +164,7 @@ export function CurveGrid({ runs, keys, axes, focus, extrasOf, cut = "", bare = 
       ))}
       <div class="grid">
         {shown.map((key) => (
-          <Tile key={key} name={key} runs={runs} curves={curves} view={view} viewId={viewId} extras={extrasOf?.(key) ?? NO_EXTRAS} focus={focus} cut={cut} />
+          <Tile key={key} name={key} runs={runs} curves={curves} view={view} viewId={viewId} extras={extrasOf?.(key) ?? NO_EXTRAS} focus={focus} cut={cut} height={height} />
         ))}
       </div>
     </section>

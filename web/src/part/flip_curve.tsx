@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { CurveCard } from "../chart/curve_card";
-import { speller } from "../chart/axis";
+import { spelling } from "../chart/axis";
 import { styleAt } from "../chart/palette";
 import { EMPTY, type Picture } from "../chart/picture";
 import type { FlipPoint } from "../data/shapes";
@@ -36,7 +36,7 @@ export function FlipCurve({ points }: { points: readonly FlipPoint[] }) {
       measured: true,
       pale: false,
     });
-    return { ...EMPTY, spellX: speller("step"), lines: ROWS.map(line) };
+    return { ...EMPTY, ...spelling("step"), lines: ROWS.map(line) };
   }, [points, theme.value]);
   const last = points[points.length - 1];
   if (!last || points.length < 2) return null;

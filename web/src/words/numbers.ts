@@ -34,7 +34,7 @@ export function number(given: Num | null | undefined, digits = 4): string {
 
 function significant(value: number, size: number, digits: number): string {
   if (size && (size < 1e-4 || size >= 1e15)) return trim(value.toExponential(digits - 1));
-  return trim(value.toPrecision(digits));
+  return size >= 10 ** digits ? String(value) : trim(value.toPrecision(digits));
 }
 
 function magnitude(value: number): number {
@@ -104,7 +104,7 @@ export function size(value: number | null | undefined): string {
 /** Seconds as s, min, h, d. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;
-  if (seconds < 1) return `${number(seconds, 2)} s`;
+  if (seconds < 1) return `${number(seconds * 1000, 2)} ms`;
   if (seconds < 10) return `${(Math.floor(seconds * 10) / 10).toFixed(1).replace(".0", "")} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
   const minutes = Math.floor(seconds / 60);
