@@ -17,7 +17,12 @@ HARM = '<img src=x onerror="document.title=1"><script>document.title=2</script>\
 NUM_ITEMS, NUM_STEPS, EVERY = 60, 600, 100
 
 rows = [
-    {"id": f"q{i}", "question": f"{i} + {i}? {HARM if i == 3 else ''}", "gold": str(2 * i), "half": "odd" if i % 2 else "even"}
+    {
+        "id": f"q{i}",
+        "question": f"{i} + {i}? {HARM if i == 3 else ''}",
+        "gold": str(2 * i),
+        "half": "odd" if i % 2 else "even",
+    }
     for i in range(NUM_ITEMS)
 ]
 task = Task(
@@ -54,7 +59,9 @@ def train(store: str, name: str, seed: int) -> None:
         )
         if step % EVERY == 0:
             skill = 0.2 + step / 1200 + 0.05 * chance.gauss(0, 1)
-            engine = Fake(lambda request, s=skill: answer(int(request.item_id[1:]), s, hardness), version=f"{seed}-{step}")
+            engine = Fake(
+                lambda request, s=skill: answer(int(request.item_id[1:]), s, hardness), version=f"{seed}-{step}"
+            )
             evaluate_checkpoint(task, engine, run=run, progress=Progress(step, step / 200, step * 2048))
     run.finish()
 

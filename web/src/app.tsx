@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "./data/answer";
 import { follow, link } from "./data/live";
 import { report } from "./data/request";
-import type { ProjectsAnswer } from "./data/shapes";
+import type { ProjectsAnswer } from "./data/answers";
 import { useKeys, focusSearch } from "./state/keys";
 import { go, href, place, value } from "./state/place";
 import { language, switchLanguage, switchTheme, t, theme } from "./state/settings";

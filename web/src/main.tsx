@@ -4,6 +4,7 @@ import { App } from "./app";
 import { speakFirst } from "./state/settings";
 import { followLinks } from "./state/place";
 import "./style/page.css";
+import "./style/bar.css";
 import "./style/table.css";
 import "./style/chart.css";
 import "./style/run.css";

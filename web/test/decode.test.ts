@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { decode, extend, openStep } from "../src/data/decode";
-import type { SeriesAnswer } from "../src/data/shapes";
+import type { SeriesAnswer } from "../src/data/answers";
 
 function base64(array: Float32Array | Float64Array): string {
   return Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString("base64");

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./request";
 import { listen } from "./live";
-import type { Change } from "./shapes";
+import type { Change } from "./answers";
 
 export interface Answered<T> {
   value: T | null;

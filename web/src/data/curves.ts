@@ -5,7 +5,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { address, ask, report } from "./request";
 import { decode, extend, openStep, type Curve, type Decoded, type Envelope } from "./decode";
 import { listen } from "./live";
-import type { Change, SeriesAnswer } from "./shapes";
+import type { Change, SeriesAnswer } from "./answers";
 
 const MOST_WITH_BANDS = 20;
 const BUCKETS_FOR_FEW = 400;

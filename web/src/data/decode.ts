@@ -1,6 +1,6 @@
 // Curves out of an answer of /api/series: base64 of little-endian floats, one x array for all.
 
-import type { SeriesAnswer } from "./shapes";
+import type { SeriesAnswer } from "./answers";
 
 export interface Odd {
   x: number;

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { ask, report } from "./request";
-import type { Change } from "./shapes";
+import type { Change } from "./answers";
 
 export type Link = "off" | "connecting" | "live" | "polling" | "lost";
 

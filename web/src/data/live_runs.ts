@@ -2,7 +2,8 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { listen } from "./live";
-import type { Change, Run } from "./shapes";
+import type { Change } from "./answers";
+import type { Run } from "./shapes";
 
 type News = Map<number, Change["runs"][number]>;
 

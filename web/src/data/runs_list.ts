@@ -2,7 +2,7 @@
 
 import { useAnswer } from "./answer";
 import { address, report } from "./request";
-import type { RunsAnswer } from "./shapes";
+import type { RunsAnswer } from "./answers";
 import { value } from "../state/place";
 
 /** Runs of the project, and what they were evaluated on. */

@@ -6,7 +6,7 @@ import { stylesOf } from "../chart/palette";
 import { touches, useAnswer } from "../data/answer";
 import { address, report } from "../data/request";
 import { useRunsList } from "../data/runs_list";
-import type { CompareAnswer } from "../data/shapes";
+import type { CompareAnswer } from "../data/answers";
 import { href, numbers, put, value } from "../state/place";
 import { t, theme } from "../state/settings";
 import { plain } from "../words/numbers";

@@ -5,7 +5,7 @@ import { spelling } from "../chart/axis";
 import { CurveCard } from "../chart/curve_card";
 import type { Style } from "../chart/palette";
 import { EMPTY, type Picture } from "../chart/picture";
-import type { CompareAnswer } from "../data/shapes";
+import type { CompareAnswer } from "../data/answers";
 import { t } from "../state/settings";
 import { toNumber } from "../words/numbers";
 

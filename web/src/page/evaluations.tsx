@@ -3,7 +3,7 @@
 import "../style/evidence.css";
 import { touches, useAnswer } from "../data/answer";
 import { address, report } from "../data/request";
-import type { Evaluation, EvaluationsAnswer } from "../data/shapes";
+import type { Evaluation, EvaluationsAnswer } from "../data/answers";
 import { href, put, value } from "../state/place";
 import { named, t } from "../state/settings";
 import { count, duration, moment, number, percent, size } from "../words/numbers";

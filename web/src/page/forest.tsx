@@ -1,6 +1,7 @@
 // Paired differences as a table with a forest plot: one scale for the rows of a metric, zero where it always is.
 
-import type { CompareAnswer, Difference, Side } from "../data/shapes";
+import type { CompareAnswer, Side } from "../data/answers";
+import type { Difference } from "../data/shapes";
 import { t } from "../state/settings";
 import { count, number, parts, pValue } from "../words/numbers";
 import { spanOf, Whisker, type Span } from "../part/interval";

@@ -3,7 +3,7 @@
 import "../style/evidence.css";
 import { touches, useAnswer } from "../data/answer";
 import { address, report } from "../data/request";
-import type { Decision, GatesAnswer, Subject } from "../data/shapes";
+import type { Decision, GatesAnswer, Subject } from "../data/answers";
 import { put, value } from "../state/place";
 import { named, t } from "../state/settings";
 import { count, moment, number, parts, percent, pValue } from "../words/numbers";

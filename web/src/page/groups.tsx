@@ -7,7 +7,7 @@ import { styleAt } from "../chart/palette";
 import { EMPTY, type Picture } from "../chart/picture";
 import { useAnswer } from "../data/answer";
 import { address } from "../data/request";
-import type { GroupsAnswer } from "../data/shapes";
+import type { GroupsAnswer } from "../data/answers";
 import { put, value } from "../state/place";
 import { t, theme } from "../state/settings";
 import { toNumber, withInterval } from "../words/numbers";

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Matrix } from "../chart/matrix";
-import type { ItemsAnswer } from "../data/shapes";
+import type { ItemsAnswer } from "../data/answers";
 import { put } from "../state/place";
 import { t } from "../state/settings";
 import { count, number } from "../words/numbers";

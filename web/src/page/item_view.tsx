@@ -2,7 +2,7 @@
 
 import { useAnswer } from "../data/answer";
 import { address, report } from "../data/request";
-import type { Answer, BoundedText, ItemAnswer } from "../data/shapes";
+import type { Answer, BoundedText, ItemAnswer } from "../data/answers";
 import { numbers, put, value } from "../state/place";
 import { named, t } from "../state/settings";
 import { count, number, toNumber } from "../words/numbers";

@@ -6,7 +6,7 @@ import { touches, useAnswer } from "../data/answer";
 import { bytes, floats } from "../data/decode";
 import { address, report } from "../data/request";
 import { useRunsList } from "../data/runs_list";
-import type { ItemsAnswer, RunsAnswer } from "../data/shapes";
+import type { ItemsAnswer, RunsAnswer } from "../data/answers";
 import { href, put, value } from "../state/place";
 import { useKeys } from "../state/keys";
 import { t, type Word } from "../state/settings";

@@ -1,7 +1,7 @@
 // Everything else about a run, folded: all metrics and slices, its configuration, where it ran.
 
 import type { ComponentChildren } from "preact";
-import type { RunAnswer } from "../data/shapes";
+import type { RunAnswer } from "../data/answers";
 import { href } from "../state/place";
 import { t } from "../state/settings";
 import { plain, size } from "../words/numbers";

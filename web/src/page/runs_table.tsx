@@ -3,7 +3,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Style } from "../chart/palette";
-import type { Run, RunsAnswer, TaskColumn } from "../data/shapes";
+import type { RunsAnswer, TaskColumn } from "../data/answers";
+import type { Run } from "../data/shapes";
 import { href, put, value } from "../state/place";
 import { t } from "../state/settings";
 import { count, duration, percent, plain } from "../words/numbers";

@@ -2,7 +2,7 @@
 
 import { useAnswer } from "../data/answer";
 import { address } from "../data/request";
-import type { ScalingAnswer } from "../data/shapes";
+import type { ScalingAnswer } from "../data/answers";
 import { put, value } from "../state/place";
 import { t } from "../state/settings";
 import { duration, number, percent, plain } from "../words/numbers";

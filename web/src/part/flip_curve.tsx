@@ -5,7 +5,7 @@ import { CurveCard } from "../chart/curve_card";
 import { spelling } from "../chart/axis";
 import { styleAt } from "../chart/palette";
 import { EMPTY, type Picture } from "../chart/picture";
-import type { FlipPoint } from "../data/shapes";
+import type { FlipPoint } from "../data/answers";
 import { t, theme } from "../state/settings";
 import { count } from "../words/numbers";
 import { Swatch } from "./swatch";

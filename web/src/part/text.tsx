@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { address, ask, report, type Parameters } from "../data/request";
-import type { BoundedText } from "../data/shapes";
+import type { BoundedText } from "../data/answers";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";
 import { oneLine, pieces } from "../words/hostile";
