@@ -9,7 +9,7 @@ export default defineConfig(({ mode }) => ({
     target: "es2022",
     outDir: "../src/midflight/panel/static",
     emptyOutDir: mode !== "report",
-    modulePreload: false,
+    modulePreload: { polyfill: false },
     rollupOptions: { input: mode === "report" ? "report.html" : "index.html" },
   },
   server: { proxy: { "/api": process.env["MIDFLIGHT_SERVER"] ?? "http://127.0.0.1:8765" } },

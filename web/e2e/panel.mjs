@@ -56,6 +56,13 @@ export async function openPanel() {
   return { base, store, folder, browser, close };
 }
 
+/** Writes a report of these runs; its path. */
+export function writeReport(panel, out, runs) {
+  const done = spawnSync(python, ["-m", "midflight", "report", ...runs, "--store", panel.store, "--out", out], { env, encoding: "utf8" });
+  if (done.status !== 0) throw new Error(done.stderr);
+  return out;
+}
+
 /** A page that notes whatever is wrong with it: errors, messages, requests to elsewhere. */
 export async function openPage(panel, options = {}) {
   const context = await panel.browser.newContext({ viewport: { width: 1280, height: 800 }, locale: "en-US", ...options });

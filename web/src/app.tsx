@@ -150,6 +150,11 @@ export function App() {
     <>
       <Bar answer={answer} onHelp={() => setHelp(true)} />
       <Page />
+      {report?.left_out?.map((text) => (
+        <p class="note left-out" key={text}>
+          {t("chart.leftout", { what: text })}
+        </p>
+      ))}
       {help && <Help onClose={() => setHelp(false)} />}
     </>
   );

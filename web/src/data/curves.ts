@@ -86,8 +86,7 @@ export class Curves {
   }
 
   private where(keys: readonly string[]): string {
-    // "*" is a word of the interface, not a key: it is spelled as it is
-    return address("/api/series", this.parameters(keys)).replace("keys=%2A", "keys=*");
+    return address("/api/series", this.parameters(keys));
   }
 
   private async load(): Promise<void> {

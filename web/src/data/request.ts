@@ -10,7 +10,13 @@ export interface Report {
   runs: number[];
   start: string;
   answers: Record<string, unknown>;
+  /** More answers: base64 of the gzip of a JSON object. */
+  packed?: string;
+  /** What was asked for and is not in the file. */
+  left_out?: string[];
 }
+
+export const NOT_IN_REPORT = "not in this report";
 
 /** What the server or the page has against a request. */
 export class Refusal extends Error {
@@ -36,6 +42,24 @@ function spell(value: Parameters[string]): string {
   return encodeURIComponent(String(value));
 }
 
+let unpacked: Promise<Record<string, unknown>> | null = null;
+
+/** The answers that a report holds packed. */
+function unpack(packed: string): Promise<Record<string, unknown>> {
+  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json() as Promise<Record<string, unknown>>;
+}
+
+async function lookUp(where: string, { answers, packed }: Report): Promise<unknown> {
+  if (where in answers) return answers[where];
+  if (packed && where.startsWith("/api/item?")) {
+    const items = await (unpacked ??= unpack(packed));
+    if (where in items) return items[where];
+  }
+  throw new Refusal(404, NOT_IN_REPORT);
+}
+
 /** The one spelling of a request: parameters by name, empty ones left out. */
 export function address(path: string, parameters: Parameters = {}): string {
   const parts = Object.keys(parameters)
@@ -53,10 +77,7 @@ async function refusal(response: Response): Promise<Refusal> {
 
 /** The answer to a request. */
 export async function ask<T>(where: string, signal?: AbortSignal): Promise<T> {
-  if (report) {
-    if (where in report.answers) return report.answers[where] as T;
-    throw new Refusal(404, "not in this report");
-  }
+  if (report) return (await lookUp(where, report)) as T;
   const response = await fetch(where, { signal: signal ?? null, headers: { Accept: "application/json" } });
   if (response.status === 401) {
     location.href = `/login?next=${encodeURIComponent(location.pathname + location.search + location.hash)}`;

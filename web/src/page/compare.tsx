@@ -23,7 +23,8 @@ const STEPS = ["last", "best", "first"] as const;
 
 /** The runs of the page, the one that the others are held against first. */
 function chosen(): number[] {
-  const runs = report ? report.runs : numbers(value("runs"));
+  if (report) return report.runs;
+  const runs = numbers(value("runs"));
   const baseline = Number(value("baseline"));
   return runs.includes(baseline) ? [baseline, ...runs.filter((run) => run !== baseline)] : runs;
 }
@@ -58,7 +59,7 @@ function Chooser({ runs }: { runs: readonly number[] }) {
           <a href={href(`/run/${run}`)}><Name text={nameOf(run)} most={30} /></a>
           {place === 0 ? (
             <span class="quiet">{t("compare.baseline")}</span>
-          ) : (
+          ) : !report && (
             <button type="button" class="link" onClick={() => put({ baseline: String(run) })}>
               {t("compare.makebaseline")}
             </button>

@@ -9,6 +9,9 @@ import { count, number, toNumber } from "../words/numbers";
 import { Empty, Failure } from "../part/empty";
 import { LongText, Name, Seen } from "../part/text";
 
+/** Runs whose answers stand side by side. */
+const MOST_SIDES = 10;
+
 interface Subject {
   run: number;
   task: string;
@@ -17,7 +20,7 @@ interface Subject {
 }
 
 function question({ run, task, label, item }: Subject): string {
-  if (report) return address("/api/item", { item, runs: report.runs, task });
+  if (report) return address("/api/item", { item, runs: report.runs.slice(0, MOST_SIDES), task });
   const others = numbers(value("with")).filter((one) => one !== run);
   return address("/api/item", { item, runs: [run, ...others], task, label, steps: numbers(value("steps")) });
 }

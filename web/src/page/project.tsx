@@ -49,11 +49,10 @@ function axesOf(answer: RunsAnswer): Axes {
   return { epoch: find(EPOCH_NAMES), tokens: find(TOKEN_NAMES) };
 }
 
-function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly number[] }) {
+function Search() {
   const state = value("state");
-  const comparable = drawn.length >= 2 && drawn.length <= MOST_COMPARED;
   return (
-    <div class="filters">
+    <>
       <input
         data-search
         type="search"
@@ -77,17 +76,36 @@ function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly number
           {value("tag")} ✕
         </button>
       )}
+    </>
+  );
+}
+
+/** How many runs there are, how many rows and how many lines of them. */
+function Counted({ answer, numDrawn }: { answer: RunsAnswer; numDrawn: number }) {
+  const { runs, total } = answer;
+  const words =
+    runs.length < total ? t("project.some", { n: count(runs.length), total: count(total) }) : t(total === 1 ? "project.one" : "project.count", { n: count(total) });
+  return (
+    <>
       <span class="quiet number">
-        {answer.runs.length < answer.total
-          ? t("project.some", { n: count(answer.runs.length), total: count(answer.total) })
-          : t(answer.total === 1 ? "project.one" : "project.count", { n: count(answer.total) })}
-        {drawn.length < answer.total && `, ${t("project.drawn", { n: count(drawn.length) })}`}
+        {words}
+        {numDrawn < total && `, ${t("project.drawn", { n: count(numDrawn) })}`}
       </span>
-      {answer.runs.length < Math.min(answer.total, MOST_ROWS) && !report && (
+      {runs.length < Math.min(total, MOST_ROWS) && !report && (
         <button type="button" class="link" onClick={() => put({ rows: String(MOST_ROWS) })}>
-          {t("project.more", { n: count(Math.min(answer.total, MOST_ROWS)) })}
+          {t("project.more", { n: count(Math.min(total, MOST_ROWS)) })}
         </button>
       )}
+    </>
+  );
+}
+
+function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly number[] }) {
+  const comparable = drawn.length >= 2 && drawn.length <= MOST_COMPARED;
+  return (
+    <div class="filters">
+      {!report && <Search />}
+      <Counted answer={answer} numDrawn={drawn.length} />
       {comparable && (
         <a class="button" href={href("/compare", { runs: [...drawn].sort((a, b) => a - b).join(",") })}>
           {t("project.compare", { n: drawn.length })}

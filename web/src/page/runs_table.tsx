@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Style } from "../chart/palette";
 import type { RunsAnswer, TaskColumn } from "../data/answers";
 import type { Run } from "../data/shapes";
+import { report } from "../data/request";
 import { href, put, value } from "../state/place";
 import { t } from "../state/settings";
 import { count, duration, percent, plain } from "../words/numbers";
@@ -77,7 +78,7 @@ function Heading({ column }: { column: Column }) {
   const turn = () => put({ sort: column.sort, order: active && order === "desc" ? "asc" : null });
   return (
     <th class={column.number ? "number" : ""} aria-sort={active ? (order === "asc" ? "ascending" : "descending") : undefined}>
-      {column.sort ? (
+      {column.sort && !report ? (
         <button type="button" onClick={turn}>
           {column.title}
           <i aria-hidden="true">{active ? (order === "asc" ? "↑" : "↓") : ""}</i>

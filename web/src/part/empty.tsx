@@ -1,3 +1,4 @@
+import { NOT_IN_REPORT } from "../data/request";
 import { t, type Word } from "../state/settings";
 
 type What = "loading" | "runs" | "match" | "tasks" | "items" | "gates" | "evaluations" | "compare";
@@ -22,7 +23,7 @@ export function Empty({ what }: { what: What }) {
 export function Failure({ text }: { text: string }) {
   return (
     <p class="error" role="alert">
-      {text === "not in this report" ? t("report.absent") : text}
+      {text === NOT_IN_REPORT ? t("report.absent") : text}
     </p>
   );
 }
