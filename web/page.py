@@ -72,7 +72,8 @@ def build(web: Path = WEB, static: Path = STATIC) -> bool:
         return False
     found = find_npm()
     if found is None:
-        raise NoNodeError(f"the panel's page is not built and there is no npm: {REMEDY}")
+        how = "older than its sources" if is_built(static) else "not built"
+        raise NoNodeError(f"the panel's page is {how} and there is no npm: {REMEDY}")
     npm, environment = found
     for arguments in (["ci", "--no-audit", "--no-fund"], ["run", "build"]):
         done = subprocess.run([*npm, *arguments], cwd=web, env=environment, capture_output=True, text=True)

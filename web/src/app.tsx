@@ -1,7 +1,7 @@
 // The frame around the pages: where one is, how the page hears of news, and what the keys are.
 
 import { useEffect, useState } from "preact/hooks";
-import { useAnswer } from "./data/answer";
+import { useAnswer, watching } from "./data/answer";
 import { follow, link } from "./data/live";
 import { report } from "./data/request";
 import type { ProjectsAnswer } from "./data/answers";
@@ -137,7 +137,7 @@ function Help({ onClose }: { onClose: () => void }) {
 
 /** The whole page. */
 export function App() {
-  const { value: answer } = useAnswer<ProjectsAnswer>("/api/projects", (change) => change.runs.some((run) => run.changed.includes("new")));
+  const { value: answer } = useAnswer<ProjectsAnswer>("/api/projects", watching(null, ["new"]));
   const [help, setHelp] = useState(false);
   useKeys({ "?": () => setHelp(true), t: switchTheme, l: switchLanguage, "/": focusSearch });
   useEffect(() => {

@@ -8,6 +8,7 @@ import { oneLine } from "../words/hostile";
 import { Swatch } from "../part/swatch";
 import { nearest, withoutLog, type Line, type Picture, type Range } from "./picture";
 import { Plot } from "./plot";
+import { soon } from "./soon";
 
 export interface CurveCardProps {
   title: string;
@@ -51,23 +52,26 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (x: number | nu
   const zoom = useRef(props.onZoom);
   zoom.current = props.onZoom;
   const { picture, focus, height } = props;
+  const latest = useRef(picture);
+  latest.current = picture;
   const drawn = seen && picture !== null && picture.lines.length > 0;
   useEffect(() => {
     const host = canvas.current;
     if (!drawn || !host) return;
-    const made = new Plot(host, picture, { onCursor, onZoom: (range) => zoom.current(range) }, host.clientWidth, height);
-    plot.current = made;
-    const observer = new ResizeObserver(() => made.resize(host.clientWidth, height));
-    observer.observe(host);
+    const observer = new ResizeObserver(() => plot.current?.resize(host.clientWidth, height));
+    const cancel = soon(() => {
+      const hooks = { onCursor, onZoom: (range: Range | null) => zoom.current(range) };
+      plot.current = new Plot(host, latest.current!, hooks, host.clientWidth, height);
+      observer.observe(host);
+    });
     return () => {
+      cancel();
       observer.disconnect();
-      made.destroy();
+      plot.current?.destroy();
       plot.current = null;
     };
   }, [drawn, picture?.log, theme.value, height]);
-  useEffect(() => {
-    if (plot.current && picture) plot.current.show(picture, focus);
-  }, [picture, focus]);
+  useEffect(() => (plot.current && picture ? soon(() => plot.current?.show(picture, focus)) : undefined), [picture, focus]);
   return canvas;
 }
 

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./request";
 import { listen } from "./live";
-import type { Change } from "./answers";
+import type { Change, Changed } from "./answers";
 
 export interface Answered<T> {
   value: T | null;
@@ -26,26 +26,54 @@ function keep(where: string, value: unknown): void {
   }
 }
 
-/** Calls `refresh` a pause after a change that concerns it: once for all changes within the pause. */
-function useRefresh(concerns: ((change: Change) => boolean) | null, refresh: () => void, pause: number): void {
-  const latest = useRef({ concerns, refresh });
-  latest.current = { concerns, refresh };
+/** Which changes make an answer old. */
+export interface Watch {
+  /** Of which runs; null = of any. */
+  runs: ReadonlySet<number> | null;
+  /** By kind of change, milliseconds until it is asked again. */
+  pauses: Partial<Record<Changed, number>>;
+}
+
+/** Changes of these kinds, after the usual pause; others after a pause of their own. */
+export function watching(runs: ReadonlySet<number> | null, kinds: readonly Changed[], others: Watch["pauses"] = {}): Watch {
+  return { runs, pauses: { ...Object.fromEntries(kinds.map((kind) => [kind, PAUSE])), ...others } };
+}
+
+/** Milliseconds after which a change asks for a new answer; infinite if it does not. */
+function pauseOf(change: Change, watch: Watch | null): number {
+  if (change.reset) return PAUSE;
+  let pause = Infinity;
+  for (const run of change.runs) {
+    if (!watch || (watch.runs && !watch.runs.has(run.id))) continue;
+    for (const kind of run.changed) pause = Math.min(pause, watch.pauses[kind] ?? Infinity);
+  }
+  return pause;
+}
+
+/** Calls `refresh` a pause after a change that is watched: once for all changes within the pause. */
+function useRefresh(watch: Watch | null, refresh: () => void): void {
+  const latest = useRef({ watch, refresh });
+  latest.current = { watch, refresh };
   useEffect(() => {
     let timer = 0;
+    let due = Infinity;
     const run = () => {
-      timer = 0;
+      due = Infinity;
       latest.current.refresh();
     };
     const stop = listen((change) => {
-      if (!change.reset && !latest.current.concerns?.(change)) return;
-      timer ||= window.setTimeout(run, pause);
+      const pause = pauseOf(change, latest.current.watch);
+      if (performance.now() + pause >= due) return;
+      clearTimeout(timer);
+      due = performance.now() + pause;
+      timer = window.setTimeout(run, pause);
     });
     return () => (stop(), clearTimeout(timer));
   }, []);
 }
 
-/** The answer to a request (none where it is null); asked again after a change that concerns it. */
-export function useAnswer<T>(where: string | null, concerns: ((change: Change) => boolean) | null = null, pause = PAUSE): Answered<T> {
+/** The answer to a request (none where it is null); asked again after a change that is watched. */
+export function useAnswer<T>(where: string | null, watch: Watch | null = null): Answered<T> {
   const [state, setState] = useState<{ where: string | null; value: T | null; error: string }>({ where: null, value: null, error: "" });
   const asked = useRef<string | null>(null);
   const load = (signal?: AbortSignal) => {
@@ -66,14 +94,9 @@ export function useAnswer<T>(where: string | null, concerns: ((change: Change) =
     load(controller.signal);
     return () => controller.abort();
   }, [where]);
-  useRefresh(concerns, () => load(), pause);
+  useRefresh(watch, () => load());
   if (where === null) return { value: null, error: "", old: false };
   if (state.where === where) return { value: state.value, error: state.error, old: false };
   const kept = cache.get(where) as T | undefined;
   return { value: kept ?? state.value, error: "", old: kept === undefined };
-}
-
-/** Whether a change concerns one of these runs in one of these ways. */
-export function touches(change: Change, ids: ReadonlySet<number> | null, ...ways: string[]): boolean {
-  return change.runs.some((run) => (ids === null || ids.has(run.id)) && run.changed.some((way) => ways.includes(way)));
 }

@@ -3,7 +3,7 @@
 import "../style/evidence.css";
 import { useMemo } from "preact/hooks";
 import { stylesOf } from "../chart/palette";
-import { touches, useAnswer } from "../data/answer";
+import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import { useRunsList } from "../data/runs_list";
 import type { CompareAnswer } from "../data/answers";
@@ -166,7 +166,7 @@ export function ComparePage() {
   const runs = chosen();
   const id = runs.join(",");
   const where = question(runs);
-  const { value: answer, error } = useAnswer<CompareAnswer>(where, (change) => touches(change, new Set(runs), "evaluations"));
+  const { value: answer, error } = useAnswer<CompareAnswer>(where, watching(new Set(runs), ["evaluations"]));
   const styles = useMemo(() => stylesOf(runs, theme.value), [id, theme.value]);
   return (
     <main class="compare">

@@ -1,7 +1,7 @@
 // Evaluations: what runs and what waits, who works, who is slow, and what all of it cost.
 
 import "../style/evidence.css";
-import { touches, useAnswer } from "../data/answer";
+import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { Evaluation, EvaluationsAnswer } from "../data/answers";
 import { href, put, value } from "../state/place";
@@ -179,7 +179,7 @@ function Filters({ answer }: { answer: EvaluationsAnswer }) {
 
 /** The page of evaluations. */
 export function EvaluationsPage() {
-  const { value: answer, error } = useAnswer<EvaluationsAnswer>(question(), (change) => touches(change, null, "evaluations", "new"));
+  const { value: answer, error } = useAnswer<EvaluationsAnswer>(question(), watching(null, ["evaluations", "new"]));
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
   return (
     <main class="evaluations">

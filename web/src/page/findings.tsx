@@ -3,7 +3,7 @@
 import "../style/evidence.css";
 import { useMemo } from "preact/hooks";
 import { styleAt } from "../chart/palette";
-import { touches, useAnswer } from "../data/answer";
+import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { FindingsAnswer } from "../data/answers";
 import type { Finding } from "../data/shapes";
@@ -81,7 +81,7 @@ function RunSection({ row }: { row: FindingsAnswer["runs"][number] }) {
 
 /** The page of findings; runs with findings first. */
 export function FindingsPage() {
-  const { value: answer, error } = useAnswer<FindingsAnswer>(question(), (change) => touches(change, null, "findings", "new"));
+  const { value: answer, error } = useAnswer<FindingsAnswer>(question(), watching(null, ["findings", "new"]));
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
   const weight = (row: FindingsAnswer["runs"][number]) => row.diagnosis.findings.length;
   const rows = [...answer.runs].sort((a, b) => weight(b) - weight(a));

@@ -1,7 +1,7 @@
 // Verdicts with the evidence of each rule, and what was promoted when and by which weights.
 
 import "../style/evidence.css";
-import { touches, useAnswer } from "../data/answer";
+import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { Decision, GatesAnswer, Subject } from "../data/answers";
 import { put, value } from "../state/place";
@@ -156,7 +156,7 @@ function Audit({ answer }: { answer: GatesAnswer }) {
 /** The page of gates. */
 export function GatesPage() {
   const where = report ? address("/api/gates", { runs: report.runs }) : address("/api/gates", { project: value("project"), run: value("run") });
-  const { value: answer, error } = useAnswer<GatesAnswer>(where, (change) => touches(change, null, "evaluations", "new", "state"));
+  const { value: answer, error } = useAnswer<GatesAnswer>(where, watching(null, ["evaluations", "new", "state"]));
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
   return (
     <main class="gates">

@@ -2,6 +2,7 @@
 
 import { useAnswer } from "../data/answer";
 import { address, report } from "../data/request";
+import { useRunsList } from "../data/runs_list";
 import type { Answer, BoundedText, ItemAnswer } from "../data/answers";
 import { numbers, put, value } from "../state/place";
 import { named, t } from "../state/settings";
@@ -23,6 +24,27 @@ function question({ run, task, label, item }: Subject): string {
   if (report) return address("/api/item", { item, runs: report.runs.slice(0, MOST_SIDES), task });
   const others = numbers(value("with")).filter((one) => one !== run);
   return address("/api/item", { item, runs: [run, ...others], task, label, steps: numbers(value("steps")) });
+}
+
+/** Puts another run's answers beside these. */
+function Beside({ subject }: { subject: Subject }) {
+  const list = useRunsList();
+  const others = numbers(value("with"));
+  const free = list?.runs.filter((run) => run.id !== subject.run && !others.includes(run.id) && run.latest.some((one) => one.task === subject.task)) ?? [];
+  if (!free.length && !others.length) return null;
+  return (
+    <span>
+      {free.length > 0 && (
+        <select value="" aria-label={t("item.beside")} onChange={(event) => put({ with: [...others, event.currentTarget.value].join(",") })}>
+          <option value="">+ {t("item.beside")}</option>
+          {free.map((run) => (
+            <option key={run.id} value={run.id}>{run.name.slice(0, 60)}</option>
+          ))}
+        </select>
+      )}
+      {others.length > 0 && <button type="button" class="link" onClick={() => put({ with: null })}> {t("item.alone")}</button>}
+    </span>
+  );
 }
 
 /** A score over checkpoints as a strip; a click shows the answer at that step. */
@@ -150,6 +172,7 @@ function Loaded({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
           <span class="tag" key={name}><Name text={`${name}=${one}`} /></span>
         ))}
         <span class="spring" />
+        {!report && <Beside subject={subject} />}
         <span class="choice">
           <button type="button" disabled={!answer.previous} onClick={() => turn(answer.previous)}>‹</button>
           <button type="button" disabled={!answer.next} onClick={() => turn(answer.next)}>›</button>

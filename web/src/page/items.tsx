@@ -2,7 +2,7 @@
 
 import "../style/items.css";
 import { useMemo } from "preact/hooks";
-import { touches, useAnswer } from "../data/answer";
+import { useAnswer, watching } from "../data/answer";
 import { bytes, floats } from "../data/decode";
 import { address, report } from "../data/request";
 import { useRunsList } from "../data/runs_list";
@@ -125,7 +125,7 @@ export function ItemsPage() {
   const list = useRunsList();
   const subject = list && subjectOf(list);
   const ids = new Set(subject ? [subject.run] : []);
-  const { value: answer, error } = useAnswer<ItemsAnswer>(subject ? question(subject) : null, (change) => touches(change, ids, "evaluations"));
+  const { value: answer, error } = useAnswer<ItemsAnswer>(subject ? question(subject) : null, watching(ids, ["evaluations"]));
   if (!list) return <Empty what="loading" />;
   if (!subject) return <Empty what="items" />;
   return (

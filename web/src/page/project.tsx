@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Axes } from "../chart/axis";
 import { MOST_MARKED, MOST_STYLES, stylesOf } from "../chart/palette";
-import { useAnswer } from "../data/answer";
+import { useAnswer, type Watch } from "../data/answer";
 import { address, report } from "../data/request";
 import type { Change, RunsAnswer } from "../data/answers";
 import type { Run } from "../data/shapes";
@@ -17,8 +17,8 @@ import { Empty, Failure } from "../part/empty";
 import { RunsTable } from "./runs_table";
 
 const MOST_ROWS = 1000;
-/** Milliseconds between a change and a new table: in between, rows say how far their runs are. */
-const TABLE_PAUSE = 1500;
+/** Rows say by themselves how far their runs are; the table is asked for anew when there is more to say. */
+const TABLE_WATCH: Watch = { runs: null, pauses: { evaluations: 1500, state: 1500, findings: 1500, tags: 1500, new: 300, points: 15_000 } };
 const MOST_COMPARED = 20;
 const STATES = ["running", "finished", "failed", "interrupted", "lost"] as const;
 const EPOCH_NAMES = ["epoch", "train/epoch"];
@@ -35,11 +35,6 @@ function question(): string {
     order: value("order"),
     limit: value("rows"),
   });
-}
-
-/** Rows change by themselves with points; the table is asked for anew when there is more to say. */
-function concerns(change: Change): boolean {
-  return change.runs.some((run) => run.changed.some((way) => way !== "points"));
 }
 
 function axesOf(answer: RunsAnswer): Axes {
@@ -174,7 +169,7 @@ function Loaded({ given }: { given: RunsAnswer }) {
 
 /** The project page. */
 export function ProjectPage() {
-  const { value: answer, error } = useAnswer<RunsAnswer>(question(), concerns, TABLE_PAUSE);
+  const { value: answer, error } = useAnswer<RunsAnswer>(question(), TABLE_WATCH);
   const [hidden] = useToggles();
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
   return (

@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { styleAt } from "../chart/palette";
-import { touches, useAnswer } from "../data/answer";
+import { useAnswer, watching } from "../data/answer";
 import { address, ask, report } from "../data/request";
 import { useLiveRuns } from "../data/live_runs";
 import type { Marker, RunAnswer, RunsAnswer } from "../data/answers";
@@ -14,10 +14,14 @@ import { count, duration, moment, percent } from "../words/numbers";
 import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
 import { StateMark } from "../part/state";
+import { Tags } from "../part/tags";
 import { Name } from "../part/text";
 import { RunDetails } from "./run_details";
 import { RunFindings } from "./run_findings";
 import { TaskRow } from "./task_row";
+
+/** Milliseconds after which a run that writes is asked whether it has begun new series. */
+const NEW_SERIES_PAUSE = 10_000;
 
 /** Goes to the run before or after this one, in the order of the project's table. */
 async function goBeside(run: Run, by: number): Promise<void> {
@@ -47,11 +51,7 @@ function Head({ answer }: { answer: RunAnswer }) {
       </span>}
       {run.lost_points > 0 && <span class="warn">{t("run.lost_points", { n: count(run.lost_points) })}</span>}
       <span class="quiet">{moment(run.created)}</span>
-      {run.tags.map((tag) => (
-        <span class="tag" key={tag}>
-          <Name text={tag} most={24} />
-        </span>
-      ))}
+      <Tags run={run} />
       <span class="spring" />
       {!report && <ReferenceChoice answer={answer} />}
       <span class="choice beside">
@@ -184,7 +184,7 @@ function Loaded({ answer, error }: { answer: RunAnswer; error: string }) {
 export function RunPage({ id }: { id: number }) {
   const where = address(`/api/runs/${id}`, report ? {} : { reference: value("reference"), metric: value("metric") });
   const ids = useMemo(() => new Set([id]), [id]);
-  const { value: answer, error } = useAnswer<RunAnswer>(where, (change) => touches(change, ids, "evaluations", "state", "findings", "new"));
+  const { value: answer, error } = useAnswer<RunAnswer>(where, watching(ids, ["evaluations", "state", "findings", "tags"], { points: NEW_SERIES_PAUSE }));
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
   return <Loaded key={id} answer={answer} error={error} />;
 }

@@ -79,6 +79,7 @@ function Controls({ view, numKeys, numShown }: { view: View; numKeys: number; nu
       )}
       <input
         class="filter"
+        data-search
         type="search"
         placeholder={t("chart.filter")}
         aria-label={t("chart.filter")}
