@@ -29,8 +29,10 @@ function freePort() {
 }
 
 async function untilItAnswers(url, child) {
+  let said = "";
+  child.stderr.on("data", (text) => (said += text));
   for (let i = 0; i < 300; i++) {
-    if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}`);
+    if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}: ${said}`);
     if (await fetch(url).then((answer) => answer.ok, () => false)) return;
     await new Promise((go) => setTimeout(go, 100));
   }

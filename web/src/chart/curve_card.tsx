@@ -60,8 +60,9 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (x: number | nu
     if (!drawn || !host) return;
     const observer = new ResizeObserver(() => plot.current?.resize(host.clientWidth, height));
     const cancel = soon(() => {
+      if (!latest.current) return;
       const hooks = { onCursor, onZoom: (range: Range | null) => zoom.current(range) };
-      plot.current = new Plot(host, latest.current!, hooks, host.clientWidth, height);
+      plot.current = new Plot(host, latest.current, hooks, host.clientWidth, height);
       observer.observe(host);
     });
     return () => {

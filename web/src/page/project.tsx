@@ -5,7 +5,7 @@ import type { Axes } from "../chart/axis";
 import { MOST_MARKED, MOST_STYLES, stylesOf } from "../chart/palette";
 import { useAnswer, type Watch } from "../data/answer";
 import { address, report } from "../data/request";
-import type { Change, RunsAnswer } from "../data/answers";
+import type { RunsAnswer } from "../data/answers";
 import type { Run } from "../data/shapes";
 import { useLiveRuns } from "../data/live_runs";
 import { go, href, numbers, put, value } from "../state/place";
