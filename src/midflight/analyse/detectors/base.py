@@ -25,6 +25,10 @@ KEPT = 256
 """Values of a series that a detector can look back on."""
 OPENING = 16
 """First values of a series that are kept for good."""
+RARE = 1e-3
+"""Chance below which a streak is none."""
+TOP = 0.05
+"""Share of the range of a reward, below its highest, that counts as its top."""
 MAD_TO_SD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
@@ -205,6 +209,51 @@ class Streak:
                 self.onset = step
             self.count += 1
         return self.count
+
+
+class Chance:
+    """How many records in a row something has to hold, given how often it held before, to be no chance.
+
+    Groups of answers without spread come and go: where one record in two has none, ten in a row tell nothing.
+
+    >>> chance = Chance(at_least=5)
+    >>> [chance.hold(step, step > 20) for step in range(1, 26)][-2:], chance.onset
+    ([False, True], 21)
+    """
+
+    __slots__ = ("_at_least", "_held", "_seen", "_streak")
+
+    def __init__(self, at_least: int) -> None:
+        self._at_least = at_least
+        self._streak = Streak()
+        self._seen = self._held = 0  # records before the present streak, and those of them for which it held
+
+    @property
+    def onset(self) -> int:
+        """Step at which the present streak began."""
+        return self._streak.onset
+
+    @property
+    def count(self) -> int:
+        """Records in the present streak."""
+        return self._streak.count
+
+    def hold(self, step: int, holds: bool, at_least: int = 0) -> bool:
+        """Whether it has held for long enough, this record included."""
+        before = self._streak.count
+        count = self._streak.hold(step, holds)
+        if count == 0:
+            self._seen, self._held = self._seen + before + 1, self._held + before
+        share = (self._held + 1) / (self._seen + 4)  # as if it had held in one of four before there was a record
+        return count >= max(self._at_least, at_least) and share**count < RARE
+
+
+def at_its_top(reward: Track | None, n: int) -> bool:
+    """Whether the level of a reward that has varied is at the top of its range: a task that is done."""
+    if reward is None or not reward.count:
+        return False
+    width = reward.highest - reward.lowest
+    return width > 0 and reward.highest - reward.median(n) <= TOP * width
 
 
 def start_level(track: Track, pick: Callable[[Sequence[float]], float] = statistics.median, n: int = 5) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -11,6 +12,8 @@ from midflight.records import Finding, Severity
 STEPS = 60
 RECORDS = 8
 """Steps and records for which the component is 0 to the digit."""
+PENALTY = re.compile("penal|punish|overlong|repetition|cost", re.IGNORECASE)
+"""Names of components that take away: 0 is the best there is."""
 
 
 class DeadComponent(Detector):
@@ -31,7 +34,7 @@ class DeadComponent(Detector):
         """Looks at each component."""
         reward = now.past.get("reward")
         for name, value in now.values.items():
-            if not name.startswith("rewards/") or name.endswith("/std"):
+            if not name.startswith("rewards/") or name.endswith("/std") or PENALTY.search(name):
                 continue
             track, streak = now.past[name], self._streaks.setdefault(name, Streak())
             count = streak.hold(now.step, value == 0)

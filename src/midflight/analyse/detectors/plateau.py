@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment, Track, start_level
+from midflight.analyse.detectors.base import Detector, Moment, Track, at_its_top, start_level
 from midflight.records import Finding, Severity
 
 RECORDS = 200
@@ -15,8 +15,10 @@ Z = 2.0
 """Standard errors of the slope within which there is none."""
 EVERY = 10
 """Records between two looks."""
-TOP = 0.05
-"""Share of the range below its top where a reward is no plateau, but done."""
+RISE = 0.75
+"""Standard deviations of single records by which the reward has not risen over all of them, at best."""
+PLANNED = 0.5
+"""Share of the planned steps before which a reward may be yet to come."""
 LEVEL = 32
 """Records of loss whose median is the level."""
 STEP_OF_GAIN = 0.03
@@ -68,8 +70,9 @@ class Plateau(Detector):
             return None
         self.enough = True
         slope, error = line.slope()
-        done = track.highest - track.median(EVERY) < TOP * (track.highest - track.lowest)
-        if error == 0 or abs(slope) > Z * error or done:
+        early = now.facts.planned_steps is not None and now.step < PLANNED * now.facts.planned_steps
+        most = (slope + Z * error) * (now.step - line.first)
+        if error == 0 or abs(slope) > Z * error or most > RISE * line.spread or early or at_its_top(track, EVERY):
             return None
         text = f"reward moved by {slope * 1000:+.2g} ± {error * 1000:.2g} a thousand steps over {line.n} records"
         return self.finding(now, line.first, ["reward"], text, slope=slope, stderr=error, records=line.n)
@@ -116,6 +119,11 @@ class _Line:
         self.n += 1
         self._x, self._y = self._x + x, self._y + value
         self._xx, self._xy, self._yy = self._xx + x * x, self._xy + x * value, self._yy + value * value
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the values."""
+        return math.sqrt(max(0.0, self._yy - self._y * self._y / self.n) / (self.n - 1))
 
     def slope(self) -> tuple[float, float]:
         """Slope and its standard error (least squares)."""
