@@ -61,7 +61,7 @@ class Log:
 
 
 def wobble(draw: np.random.Generator, n: int, sd: float, memory: float = 0.0, heavy: float = 0.0) -> Floats:
-    """Noise of a standard deviation; `memory` is the correlation from record to record, `heavy` the share of fourfold."""
+    """Noise of a standard deviation; `memory` is the correlation from record to record, `heavy` that of fourfold."""
     raw = draw.normal(0, sd, n) * np.where(draw.random(n) < heavy, 4.0, 1.0)
     for i in range(1, n if memory else 0):
         raw[i] = memory * raw[i - 1] + math.sqrt(1 - memory**2) * raw[i]
@@ -135,9 +135,7 @@ def sft(draw: np.random.Generator) -> Log:
     epochs = float(draw.choice([1, 2, 3, 5]))
     epoch = epochs * np.arange(1, n + 1) / n
     start = draw.uniform(0.7, 3.5)
-    final = start * draw.choice(
-        [draw.uniform(0.3, 0.8), draw.uniform(0.06, 0.15)], p=[0.8, 0.2]
-    )  # whole texts; a class
+    final = start * draw.choice([draw.uniform(0.3, 0.8), draw.uniform(0.06, 0.15)], p=[0.8, 0.2])  # texts; classes
     fall = np.exp(-np.arange(n) / (n * draw.uniform(0.01, 0.08)))
     curve = (final + (start - final) * fall) * (1 - draw.uniform(0, 0.15) * epoch / epochs)
     held_out = curve.copy()

@@ -11,7 +11,7 @@ from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
 from midflight.analyse.importers import ImportedRun
 from midflight.analyse.names import canonical_names
-from midflight.records import EvalReport, Finding
+from midflight.records import SEVERITIES, EvalReport, Finding
 from midflight.store import RunInfo, Store
 
 PACKAGE = "midflight.analyse.detectors"
@@ -69,6 +69,7 @@ class Watch:
                 self._detectors.append(detector)
         self._plans: dict[tuple[str, ...], tuple[list[str], list[Detector]]] = {}
         self._asked: set[str] = set()
+        self._said: dict[str, int] = {}  # kind to place of its severity
 
     def record(self, step: int, values: Mapping[str, float]) -> list[Finding]:
         """Takes a record, by canonical names; what was noticed at it for the first time."""
@@ -90,11 +91,25 @@ class Watch:
             track.add(step, values[name])
         now = Moment(step, span, values, self._tracks, self.facts)
         found = [finding for detector in detectors if (finding := detector.update(now)) is not None]
-        for finding in found:  # each says a thing once
-            self._detectors = [detector for detector in self._detectors if detector.kind != finding.kind]
-            self._plans.clear()
-        self.findings += found
-        return found
+        return self._new(found) if found else []
+
+    def _new(self, found: Sequence[Finding]) -> list[Finding]:
+        """Findings that say something new: each kind once, and once more when it has become worse.
+
+        A detector has said all that it can when it has said it with its own severity.
+        """
+        new = [one for one in found if SEVERITIES.index(one.severity) > self._said.get(one.kind, -1)]
+        for finding in new:
+            self._said[finding.kind] = SEVERITIES.index(finding.severity)
+        done = {one.kind for one in new}
+        self._detectors = [
+            one
+            for one in self._detectors
+            if one.kind not in done or self._said[one.kind] < SEVERITIES.index(one.severity)
+        ]
+        self._plans.clear()
+        self.findings += new
+        return new
 
     def diagnosis(self, run: str = "") -> Diagnosis:
         """What was noticed so far, and who could judge."""

@@ -6,6 +6,7 @@ on how often was logged, beyond what that loses, and says nothing while there is
 
 from __future__ import annotations
 
+import math
 import statistics
 from abc import ABC, abstractmethod
 from collections import deque
@@ -29,6 +30,8 @@ RARE = 1e-3
 """Chance below which a streak is none."""
 TOP = 0.05
 """Share of the range of a reward, below its highest, that counts as its top."""
+LAG = 4
+"""Values over which changes are taken: noise that lasts for some records shows, a trend does not."""
 MAD_TO_SD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
@@ -46,7 +49,9 @@ class Track:
         highest: The largest.
     """
 
-    __slots__ = ("_median_at", "_spread", "count", "highest", "last", "lowest", "opening", "recent", "steps")
+    __slots__ = (
+        "_median_at", "_noise", "_noise_at", "_spread", "count", "highest", "last", "lowest", "opening", "recent", "steps",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.count = 0
@@ -57,6 +62,8 @@ class Track:
         self.lowest, self.highest = float("inf"), float("-inf")
         self._spread: dict[int, tuple[float, float]] = {}
         self._median_at: dict[int, int] = {}
+        self._noise: dict[int, float] = {}
+        self._noise_at: dict[int, int] = {}
 
     def add(self, step: int, value: float) -> None:
         """Takes the next value; what is not finite is kept as `last` alone."""
@@ -85,6 +92,18 @@ class Track:
     def median(self, n: int) -> float:
         """Median of the last n finite values."""
         return statistics.median(self.newest(n))
+
+    def noise(self, n: int) -> float:
+        """Robust standard deviation of single values about whatever trend or jump there is, renewed every n ÷ 8 values.
+
+        The median size of the changes over some values, scaled to a normal distribution; 0 if there are too few.
+        """
+        if self.count - self._noise_at.get(n, -n) >= max(1, n // 8):
+            values = self.newest(n)
+            changes = [abs(after - before) for before, after in zip(values, values[LAG:], strict=False)]
+            self._noise[n] = MAD_TO_SD * statistics.median(changes) / math.sqrt(2) if changes else 0.0
+            self._noise_at[n] = self.count
+        return self._noise[n]
 
     def centre_and_spread(self, n: int) -> tuple[float, float]:
         """Median and robust standard deviation of the last n finite values, renewed every n ÷ 8 values.
@@ -136,7 +155,7 @@ class Moment:
 
 
 class Detector(ABC):
-    """Notices one kind of thing, once a run.
+    """Notices one kind of thing, once a run; once more, if it said it with less than its own severity before.
 
     Attributes:
         kind: The file's name.
@@ -161,7 +180,7 @@ class Detector(ABC):
 
     @abstractmethod
     def update(self, now: Moment) -> Finding | None:
-        """Looks at a record; sets `enough` where it can judge. Not asked again after it found something."""
+        """Looks at a record; sets `enough` where it can judge. Asked no more once it said so with its own severity."""
 
     def finding(
         self,

@@ -19,7 +19,7 @@ BARE = 16.0
 
 
 class LengthCollapse(Detector):
-    """Less than a fifth of the length of the start is left over five records; over two, where that is 16 tokens or less."""
+    """Less than a fifth of the length of the start is left over five records; over two, at 16 tokens or less."""
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("completion_length",)

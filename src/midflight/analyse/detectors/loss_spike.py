@@ -8,8 +8,8 @@ from typing import ClassVar
 from midflight.analyse.detectors.base import SUPERVISED, Detector, Moment, Streak, start_level
 from midflight.records import Finding, Severity
 
-WINDOW = 128
-"""Records that tell the level and the noise, as in OLMo-core."""
+LEVEL, WINDOW = 32, 128
+"""Records that tell the level, and the noise about it, as in OLMo-core."""
 SIGMA = 6.0
 """Robust standard deviations above the level, as in OLMo-core."""
 SMALL, SMALL_OF_START = 0.1, 0.006
@@ -21,7 +21,7 @@ WARM_UP = 20
 BEYOND = 10.0
 """Times the largest loss ever seen, after the warm-up, as in Megatron-LM: one record is enough."""
 RL_LOSS = 1.0
-"""With advantages of unit variance the loss of a policy gradient stays below it; it begins at 0, and multiplies easily."""
+"""The loss of a policy gradient stays below it where advantages have unit variance; it begins at 0."""
 
 
 class LossSpike(Detector):
@@ -59,11 +59,11 @@ class LossSpike(Detector):
         if not supervised:  # the loss of policy gradients has no level
             return None
         if not self._streak.count:
-            self._level = track.centre_and_spread(WINDOW)
+            self._level = track.median(LEVEL), track.noise(WINDOW)
         assert self._level is not None
-        level, spread = self._level
-        height = max(SIGMA * spread, SMALL * abs(level), SMALL_OF_START * abs(start_level(track)))
+        level, noise = self._level
+        height = max(SIGMA * noise, SMALL * abs(level), SMALL_OF_START * abs(start_level(track)))
         if self._streak.hold(now.step, loss > level + height) < IN_A_ROW:
             return None
         text = f"loss {loss:.4g} is above {level + height:.4g} for {IN_A_ROW} records; before it was {level:.4g}"
-        return self.finding(now, self._streak.onset, ["loss"], text, value=loss, level=level, spread=spread)
+        return self.finding(now, self._streak.onset, ["loss"], text, value=loss, level=level, noise=noise)

@@ -13,8 +13,10 @@ RECORDS = 200
 """Records of reward: a rise by a standard deviation of single records would be seen with more than 80 % in as many."""
 Z = 2.0
 """Standard errors of the slope within which there is none."""
+LOOKS = 1.25
+"""Times as many records as at the last look: who looks often sees nothing somewhere."""
 EVERY = 10
-"""Records between two looks."""
+"""Records between two looks at a loss."""
 RISE = 0.75
 """Standard deviations of single records by which the reward has not risen over all of them, at best."""
 PLANNED = 0.5
@@ -47,6 +49,7 @@ class Plateau(Detector):
 
     def __init__(self) -> None:
         self._sums = _Line()
+        self._next_look = RECORDS
         self._best = math.inf
         self._best_step = 0
         self._since = 0
@@ -66,8 +69,9 @@ class Plateau(Detector):
         if reward - reward != 0:
             return None
         line.add(now.step, reward)
-        if line.n < RECORDS or line.n % EVERY:
+        if line.n < self._next_look:
             return None
+        self._next_look = math.ceil(line.n * LOOKS)
         self.enough = True
         slope, error = line.slope()
         early = now.facts.planned_steps is not None and now.step < PLANNED * now.facts.planned_steps

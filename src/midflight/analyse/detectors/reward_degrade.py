@@ -6,13 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import MAD_TO_SD, Detector, Moment, Streak, start_level
+from midflight.analyse.detectors.base import Detector, Moment, Streak, start_level
 from midflight.records import Finding, Severity
 
 LEVEL = 20
 """Records whose mean is the level."""
 SIGMA = 5.0
 """Standard errors of the difference of two levels; the best of many levels is lucky by some."""
+CHANGE_TO_SD = math.sqrt(math.pi) / 2
+"""Standard deviation of normal values over the mean size of their changes (von Neumann)."""
+SMALL = 0.1
+"""Share of the range of the reward that is no loss."""
 GIVEN_BACK = 0.5
 """Share of the gain since the start that is lost again."""
 IN_A_ROW = 20
@@ -44,9 +48,9 @@ class RewardDegrade(Detector):
         level = sum(newest) / LEVEL
         self._best = max(self._best, level)
         wide = track.newest(4 * LEVEL)
-        changes = sorted(abs(a - b) for a, b in zip(wide[1:], wide, strict=False))
-        spread = MAD_TO_SD * changes[len(changes) // 2] / math.sqrt(2)  # of single records, trends aside
-        drop = SIGMA * max(spread, 1e-12) * math.sqrt(2 / LEVEL)
+        changes = [abs(a - b) for a, b in zip(wide[1:], wide, strict=False)]
+        spread = CHANGE_TO_SD * sum(changes) / len(changes)  # of single records, trends aside
+        drop = max(SIGMA * spread * math.sqrt(2 / LEVEL), SMALL * (track.highest - track.lowest))
         lost = self._best - level
         gone = lost > GIVEN_BACK * max(0.0, self._best - start_level(track, n=10))
         if self._streak.hold(now.step, lost > drop and gone) < IN_A_ROW:

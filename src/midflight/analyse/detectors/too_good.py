@@ -20,7 +20,7 @@ class TooGood(Detector):
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("loss",)
-    algorithms = frozenset({"sft"})
+    algorithms = frozenset({"sft", "pretrain"})  # a summed loss makes fine-tuning look like the other
     meaning = "A leak: the target can be read off the input, or the loss counts what is the same in every example."
     advice = "Print a batch as the model sees it, with the labels; look for the answer in the prompt, and at the mask."
     confirm = "Does the loss stay as low on items that share nothing with the training set?"
