@@ -1,11 +1,10 @@
-"""Faults that are put into healthy synthetic logs: one function a kind, each with the step from which it can be seen."""
+"""Faults that are put into healthy synthetic logs: one function a kind, with the step by which it can be seen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
-
 from _synthetic import FAMILIES, Floats, Log, wobble
 
 SHORTEST = 40

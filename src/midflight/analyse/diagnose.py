@@ -99,13 +99,11 @@ class Watch:
         A detector has said all that it can when it has said it with its own severity.
         """
         new = [one for one in found if SEVERITIES.index(one.severity) > self._said.get(one.kind, -1)]
-        for finding in new:
-            self._said[finding.kind] = SEVERITIES.index(finding.severity)
-        done = {one.kind for one in new}
+        if not new:
+            return []
+        self._said |= {one.kind: SEVERITIES.index(one.severity) for one in new}
         self._detectors = [
-            one
-            for one in self._detectors
-            if one.kind not in done or self._said[one.kind] < SEVERITIES.index(one.severity)
+            one for one in self._detectors if self._said.get(one.kind, -1) < SEVERITIES.index(one.severity)
         ]
         self._plans.clear()
         self.findings += new
@@ -136,7 +134,9 @@ class Watch:
         return watched, asked
 
 
-_ALWAYS = frozenset({"loss", "epoch", "reward", "clipped_ratio", "completion_length", "logps_rejected", "logps_chosen"})
+_ALWAYS = frozenset(
+    {"loss", "eval_loss", "epoch", "reward", "clipped_ratio", "completion_length", "logps_rejected", "logps_chosen"}
+)
 """Series that detectors look back on beside those that they are asked at."""
 
 

@@ -120,9 +120,9 @@ class LiveWatch:
         if facts.algorithm == watch.facts.algorithm:
             return []
         self._watch = Watch(facts)
-        told = {finding.kind for finding in watch.findings}
+        told = {(finding.kind, finding.severity) for finding in watch.findings}
         found = [finding for step, values in self._opening for finding in self._watch.record(step, values)]
-        return [finding for finding in found if finding.kind not in told]
+        return [finding for finding in found if (finding.kind, finding.severity) not in told]
 
     def _tell(self, finding: Finding) -> None:
         self._waiting.append(finding)

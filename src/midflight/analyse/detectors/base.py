@@ -50,7 +50,8 @@ class Track:
     """
 
     __slots__ = (
-        "_median_at", "_noise", "_noise_at", "_spread", "count", "highest", "last", "lowest", "opening", "recent", "steps",
+        "_median_at", "_noise", "_noise_at", "_spread",
+        "count", "highest", "last", "lowest", "opening", "recent", "steps",
     )  # fmt: skip
 
     def __init__(self) -> None:
