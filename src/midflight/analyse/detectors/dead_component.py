@@ -12,7 +12,7 @@ from midflight.records import Finding, Severity
 STEPS = 60
 RECORDS = 8
 """Steps and records for which the component is 0 to the digit."""
-PENALTY = re.compile("penal|punish|overlong|repetition|cost", re.IGNORECASE)
+PENALTY = re.compile("penal|punish|overlong|repetition|cost|risk", re.IGNORECASE)
 """Names of components that take away: 0 is the best there is."""
 
 

@@ -33,7 +33,7 @@ class TooGood(Detector):
         if epoch is None and track.count > 10 * LEVEL:
             return None
         self.enough = True
-        start, level = start_level(track, n=3), track.median(LEVEL)
+        start, level = start_level(track, max, 3), track.median(LEVEL)
         if level >= LEFT * start:
             return None
         text = f"loss {level:.3g} after {start:.3g} at the start: {level / start:.1%} is left within the first epoch"
