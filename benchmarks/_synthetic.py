@@ -150,7 +150,10 @@ def sft(draw: np.random.Generator) -> Log:
         blank["eval_loss"] = every(n, max(1, n // int(draw.choice([3, 6, 20]))))
     if draw.random() < 0.5:
         values["entropy"], values["mean_token_accuracy"] = 0.9 * loss, np.exp(-loss / 2)
-    return _scaled(Log("sft", steps, values, blank, {"max_steps": int(steps[-1])}), draw.choice([1.0, 1.0, 4.0]))
+    log = _scaled(Log("sft", steps, values, blank, {"max_steps": int(steps[-1])}), draw.choice([1.0, 1.0, 4.0]))
+    if curve[n // 3] - curve[-1] < 0.1 * (curve[0] - curve[-1]):  # true, whether or not it hurts
+        log.also = frozenset({"plateau"})
+    return log
 
 
 def preference(draw: np.random.Generator) -> Log:

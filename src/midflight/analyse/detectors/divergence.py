@@ -19,8 +19,8 @@ IN_A_ROW = 32
 """Records for which it has to stay up: a spike that heals is none."""
 MOST_WINDOW, MOST_SIGMA, MOST_GIVEN_BACK, MOST_IN_A_ROW = 5, 6.0, 0.5, 8
 """The same where most of what was gained is lost: there is less to wait for, and short logs have few records."""
-SMALL, MOST_SMALL = 0.05, 0.1
-"""Share of the best level that is no rise, in either case."""
+SMALL = 0.1
+"""Share of the best level that is no rise: another mixture of data moves the loss as much."""
 
 
 class Divergence(Detector):
@@ -53,7 +53,7 @@ class Divergence(Detector):
         self._best = min(self._best, level)
         gained, noise = max(0.0, start_level(track) - self._best), track.noise(NOISE_WINDOW)
         rise = max(SIGMA * noise, GIVEN_BACK * gained, SMALL * abs(self._best))
-        most = max(MOST_SIGMA * noise, MOST_GIVEN_BACK * gained, MOST_SMALL * abs(self._best))
+        most = max(MOST_SIGMA * noise, MOST_GIVEN_BACK * gained, SMALL * abs(self._best))
         newest = track.median(MOST_WINDOW)
         for streak, value, bound, needed in (
             (self._most, newest, most, MOST_IN_A_ROW),
