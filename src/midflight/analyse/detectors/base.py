@@ -26,8 +26,8 @@ KEPT = 256
 """Values of a series that a detector can look back on."""
 OPENING = 16
 """First values of a series that are kept for good."""
-RARE = 1e-3
-"""Chance below which a streak is none."""
+RARE = 0.005
+"""Streaks that chance gives in a run so far, below which there is more to one."""
 TOP = 0.05
 """Share of the range of a reward, below its highest, that counts as its top."""
 LAG = 4
@@ -264,8 +264,9 @@ class Chance:
         count = self._streak.hold(step, holds)
         if count == 0:
             self._seen, self._held = self._seen + before + 1, self._held + before
-        share = (self._held + 1) / (self._seen + 4)  # as if it had held in one of four before there was a record
-        return count >= max(self._at_least, at_least) and share**count < RARE
+        seen = self._seen + 4  # as if it had held in one of four before there was a record
+        share = (self._held + 1) / seen
+        return count >= max(self._at_least, at_least) and seen * share**count < RARE
 
 
 def at_its_top(reward: Track | None, n: int) -> bool:

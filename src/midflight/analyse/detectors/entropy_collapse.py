@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import ClassVar
 
 from midflight.analyse.detectors.base import Detector, Moment, start_level
 from midflight.records import Finding, Severity
 
 START = 3
-"""First records, whose highest is the start: entropy falls fastest then."""
+"""First records, whose mean is the start: entropy falls fastest then."""
 LEVEL = 6
 """Records whose median is the present level."""
 LEFT = 0.2
@@ -36,7 +37,7 @@ class EntropyCollapse(Detector):
         if track.count < START + DEEP_LEVEL:
             return None
         self.enough = True
-        start, records = start_level(track, max, START), DEEP_LEVEL
+        start, records = start_level(track, fmean, START), DEEP_LEVEL
         level = track.median(DEEP_LEVEL)
         if level >= DEEP_LEFT * start and track.count >= LEVEL:
             records, level = LEVEL, track.median(LEVEL)

@@ -34,7 +34,7 @@ class TooGood(Detector):
             return None
         self.enough = True
         start, level = start_level(track, max, 3), track.median(LEVEL)
-        if level >= LEFT * start:
+        if start <= 0 or level >= LEFT * start:
             return None
         text = f"loss {level:.3g} after {start:.3g} at the start: {level / start:.1%} is left within the first epoch"
         return self.finding(now, track.step_of_newest(LEVEL), ["loss"], text, level=level, start=start)
