@@ -43,7 +43,7 @@ def diagnosis(values: dict[str, np.ndarray], algorithm: Algorithm, kind: str | N
 
 
 def step(at: int, before: float, after: float) -> np.ndarray:
-    return np.where(STEPS < at, before, after)
+    return np.where(at > STEPS, before, after)
 
 
 def ramp(begin: int, end: int, low: float, high: float) -> np.ndarray:
@@ -72,7 +72,7 @@ def with_at(series, **changes: float) -> np.ndarray:
 
 
 def spike(records: int, height: float = 2.0) -> np.ndarray:
-    return np.where((STEPS >= 100) & (STEPS < 100 + records), FALLING + height, FALLING)
+    return np.where((STEPS >= 100) & (100 + records > STEPS), FALLING + height, FALLING)
 
 
 SHAPES: dict[str, Shape] = {
