@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
 from midflight.analyse.importers import ImportedRun
 from midflight.analyse.names import canonical_names
+from midflight.errors import UnknownKeyError, shorten
 from midflight.records import SEVERITIES, EvalReport, Finding
 from midflight.store import RunInfo, Store
 
@@ -33,6 +34,7 @@ class Diagnosis:
         last_step: Step of the last.
         judged: Detectors that had enough data.
         lacking: Detectors that had their series, and too little of it.
+        failed: Detectors that raised, and what; they looked at nothing after it.
     """
 
     run: str
@@ -43,6 +45,7 @@ class Diagnosis:
     last_step: int
     judged: Sequence[str]
     lacking: Sequence[str]
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 class Watch:
@@ -52,6 +55,10 @@ class Watch:
         facts: What is known of the run.
         kinds: Detectors to use; None = all that make sense for the algorithm.
 
+    Attributes:
+        findings: What was noticed so far, in the order in which it was.
+        failed: Detectors that raised, and what: they may be anybody's, and the others go on without them.
+
     Raises:
         UnknownKeyError: If there is no such detector.
     """
@@ -59,11 +66,18 @@ class Watch:
     def __init__(self, facts: Facts, kinds: Sequence[str] | None = None) -> None:
         self.facts = facts
         self.findings: list[Finding] = []
+        self.failed: dict[str, str] = {}
         self.num_records, self.first_step, self.last_step = 0, 0, 0
         self._tracks: dict[str, Track] = {}
-        self._detectors = []
+        self._detectors: list[Detector] = []
         for kind in catalog.keys(PACKAGE) if kinds is None else kinds:
-            detector = catalog.load(PACKAGE, kind, Detector)()  # type: ignore[type-abstract]
+            try:
+                detector = catalog.load(PACKAGE, kind, Detector)()  # type: ignore[type-abstract]
+            except UnknownKeyError:
+                raise
+            except Exception as error:  # a plugin may raise anything, when it is imported too
+                self.failed[kind] = f"{type(error).__name__}: {shorten(str(error))}"
+                continue
             type(detector).kind = kind
             if facts.algorithm in detector.algorithms:
                 self._detectors.append(detector)
@@ -90,8 +104,21 @@ class Watch:
                 track = self._tracks[name] = Track()
             track.add(step, values[name])
         now = Moment(step, span, values, self._tracks, self.facts)
-        found = [finding for detector in detectors if (finding := detector.update(now)) is not None]
+        found = []
+        for detector in detectors:
+            try:
+                finding = detector.update(now)
+            except Exception as error:  # a plugin may raise anything
+                self._leave_out(detector.kind, error)
+                continue
+            if finding is not None:
+                found.append(finding)
         return self._new(found) if found else []
+
+    def _leave_out(self, kind: str, error: Exception) -> None:
+        self.failed[kind] = f"{type(error).__name__}: {shorten(str(error))}"
+        self._detectors = [one for one in self._detectors if one.kind != kind]
+        self._plans.clear()
 
     def _new(self, found: Sequence[Finding]) -> list[Finding]:
         """Findings that say something new: each kind once, and once more when it has become worse.
@@ -121,7 +148,8 @@ class Watch:
             self.first_step,
             self.last_step,
             judged,
-            sorted(self._asked - set(judged)),
+            sorted(self._asked - set(judged) - self.failed.keys()),
+            dict(self.failed),
         )
 
     def _plan(self, names: Sequence[str]) -> tuple[list[str], list[Detector]]:

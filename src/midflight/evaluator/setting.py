@@ -55,6 +55,8 @@ class Setting:
         self.reports.append(report)
         if not self.quiet:
             say(report_line(report))
+        if self.run is not None:
+            self.run.evaluated(report)
         if self.on_report is not None:
             self.on_report(report)
 
