@@ -17,6 +17,9 @@ from midflight.store import RunInfo, Store
 
 PACKAGE = "midflight.analyse.detectors"
 
+_Plan: TypeAlias = tuple[list[str], list[tuple[Detector, Sequence[str]]]]
+"""For records of certain names: those that are kept, and detectors with those that they look at."""
+
 Columns: TypeAlias = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 """Steps and values of each series, by canonical name."""
 
@@ -81,7 +84,7 @@ class Watch:
             type(detector).kind = kind
             if facts.algorithm in detector.algorithms:
                 self._detectors.append(detector)
-        self._plans: dict[tuple[str, ...], tuple[list[str], list[Detector]]] = {}
+        self._plans: dict[tuple[str, ...], _Plan] = {}
         self._asked: set[str] = set()
         self._said: dict[str, int] = {}  # kind to place of its severity
 
@@ -105,7 +108,7 @@ class Watch:
             track.add(step, values[name])
         now = Moment(step, span, values, self._tracks, self.facts)
         found = []
-        for detector in detectors:
+        for detector, now.names in detectors:
             try:
                 finding = detector.update(now)
             except Exception as error:  # a plugin may raise anything
@@ -152,13 +155,16 @@ class Watch:
             dict(self.failed),
         )
 
-    def _plan(self, names: Sequence[str]) -> tuple[list[str], list[Detector]]:
-        """Which values of a record are kept, and which detectors look at it."""
+    def _plan(self, names: Sequence[str]) -> _Plan:
+        """Which values of a record are kept, and which detectors look at which of them."""
         wanted = {need for detector in self._detectors for need in detector.needs} | _ALWAYS
         watched = [name for name in names if name in wanted or _family(name) in wanted]
-        have = {*names, *map(_family, names)}
-        asked = [detector for detector in self._detectors if have & set(detector.needs)]
-        self._asked |= {detector.kind for detector in asked}
+        asked: list[tuple[Detector, Sequence[str]]] = [
+            (detector, named)
+            for detector in self._detectors
+            if (named := [name for name in names if name in detector.needs or _family(name) in detector.needs])
+        ]
+        self._asked |= {detector.kind for detector, _ in asked}
         return watched, asked
 
 

@@ -7,9 +7,7 @@ on how often was logged, beyond what that loses, and says nothing while there is
 from __future__ import annotations
 
 import math
-import statistics
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
@@ -18,6 +16,9 @@ from midflight.records import Finding, Severity
 
 Algorithm: TypeAlias = Literal["pretrain", "sft", "reward_model", "preference", "rl"]
 """What is trained how: `preference` is DPO, KTO, ORPO and their kin, `rl` is GRPO, PPO and theirs."""
+
+Pick: TypeAlias = Callable[[Sequence[float]], float]
+"""Makes one value of several."""
 
 SUPERVISED: frozenset[Algorithm] = frozenset({"pretrain", "sft", "reward_model", "preference"})
 ANY: frozenset[Algorithm] = SUPERVISED | {"rl"}
@@ -36,6 +37,17 @@ MAD_TO_SD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
 
+def middle(values: Sequence[float]) -> float:
+    """Median of some values; `statistics.median` without what it checks, at a third of the time.
+
+    >>> middle([3.0, 1.0, 2.0]), middle([4.0, 1.0])
+    (2.0, 2.5)
+    """
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
 class Track:
     """One series so far: its opening, its recent values, its extremes.
 
@@ -49,22 +61,18 @@ class Track:
         highest: The largest.
     """
 
-    __slots__ = (
-        "_median_at", "_noise", "_noise_at", "_spread",
-        "count", "highest", "last", "lowest", "opening", "recent", "steps",
-    )  # fmt: skip
+    __slots__ = ("_noise", "_spread", "_start", "count", "highest", "last", "lowest", "opening", "recent", "steps")
 
     def __init__(self) -> None:
         self.count = 0
         self.last = float("nan")
         self.opening: list[float] = []
-        self.recent: deque[float] = deque(maxlen=KEPT)
-        self.steps: deque[int] = deque(maxlen=KEPT)
+        self.recent: list[float] = []
+        self.steps: list[int] = []
         self.lowest, self.highest = float("inf"), float("-inf")
-        self._spread: dict[int, tuple[float, float]] = {}
-        self._median_at: dict[int, int] = {}
-        self._noise: dict[int, float] = {}
-        self._noise_at: dict[int, int] = {}
+        self._noise: dict[int, tuple[int, float]] = {}
+        self._spread: dict[int, tuple[int, float, float]] = {}
+        self._start: dict[tuple[Pick, int], float] = {}
 
     def add(self, step: int, value: float) -> None:
         """Takes the next value; what is not finite is kept as `last` alone."""
@@ -72,19 +80,20 @@ class Track:
         if value - value != 0:  # NaN or infinite
             return
         self.count += 1
-        if len(self.opening) < OPENING:
+        if self.count <= OPENING:
             self.opening.append(value)
         self.recent.append(value)
         self.steps.append(step)
+        if len(self.recent) == 2 * KEPT:
+            del self.recent[:KEPT], self.steps[:KEPT]
         if value < self.lowest:
             self.lowest = value
         if value > self.highest:
             self.highest = value
 
     def newest(self, n: int) -> list[float]:
-        """The last n finite values, oldest first."""
-        recent = self.recent
-        return list(recent)[-n:] if n < len(recent) else list(recent)
+        """The last n finite values, oldest first; `KEPT` at most can be relied on."""
+        return self.recent[-n:]
 
     def step_of_newest(self, n: int) -> int:
         """Step of the first of the last n finite values."""
@@ -92,31 +101,42 @@ class Track:
 
     def median(self, n: int) -> float:
         """Median of the last n finite values."""
-        return statistics.median(self.newest(n))
+        return middle(self.recent[-n:])
+
+    def start(self, pick: Pick, n: int) -> float:
+        """What is picked of the first n values, `OPENING` at most."""
+        known = self._start.get((pick, n))
+        if known is None:
+            known = pick(self.opening[:n])
+            if self.count >= n:  # it changes no more
+                self._start[pick, n] = known
+        return known
 
     def noise(self, n: int) -> float:
         """Robust standard deviation of single values about whatever trend or jump there is, renewed every n ÷ 8 values.
 
         The median size of the changes over some values, scaled to a normal distribution; 0 if there are too few.
         """
-        if self.count - self._noise_at.get(n, -n) >= max(1, n // 8):
+        at, noise = self._noise.get(n, (-n, 0.0))
+        if self.count - at >= max(1, n // 8):
             values = self.newest(n)
             changes = [abs(after - before) for before, after in zip(values, values[LAG:], strict=False)]
-            self._noise[n] = MAD_TO_SD * statistics.median(changes) / math.sqrt(2) if changes else 0.0
-            self._noise_at[n] = self.count
-        return self._noise[n]
+            noise = MAD_TO_SD * middle(changes) / math.sqrt(2) if changes else 0.0
+            self._noise[n] = self.count, noise
+        return noise
 
     def centre_and_spread(self, n: int) -> tuple[float, float]:
         """Median and robust standard deviation of the last n finite values, renewed every n ÷ 8 values.
 
         The spread is the median absolute deviation, scaled to a normal distribution's standard deviation.
         """
-        if self.count - self._median_at.get(n, -n) >= max(1, n // 8):
+        at, centre, spread = self._spread.get(n, (-n, 0.0, 0.0))
+        if self.count - at >= max(1, n // 8):
             values = self.newest(n)
-            centre = statistics.median(values)
-            self._spread[n] = centre, MAD_TO_SD * statistics.median(abs(value - centre) for value in values)
-            self._median_at[n] = self.count
-        return self._spread[n]
+            centre = middle(values)
+            spread = MAD_TO_SD * middle([abs(value - centre) for value in values])
+            self._spread[n] = self.count, centre, spread
+        return centre, spread
 
 
 @dataclass(frozen=True)
@@ -146,6 +166,7 @@ class Moment:
         values: The record, by canonical name.
         past: Series so far, this record included.
         facts: What is known of the run.
+        names: Those of the record that the detector which looks at it asked for.
     """
 
     step: int
@@ -153,6 +174,7 @@ class Moment:
     values: Mapping[str, float]
     past: Mapping[str, Track]
     facts: Facts
+    names: Sequence[str] = ()
 
 
 class Detector(ABC):
@@ -277,6 +299,6 @@ def at_its_top(reward: Track | None, n: int) -> bool:
     return width > 0 and reward.highest - reward.median(n) <= TOP * width
 
 
-def start_level(track: Track, pick: Callable[[Sequence[float]], float] = statistics.median, n: int = 5) -> float:
+def start_level(track: Track, pick: Pick = middle, n: int = 5) -> float:
     """Level at which a series began: the median of its first values, or what else is picked of them."""
-    return pick(track.opening[:n])
+    return track.start(pick, n)

@@ -27,17 +27,21 @@ class DeadComponent(Detector):
     confirm = "Does it give a positive reward to an answer that you write yourself?"
 
     def __init__(self) -> None:
-        self._streaks: dict[str, Streak] = {}
+        self._streaks: dict[str, Streak | None] = {}  # None: no component, or one that takes away
         self._began: dict[str, int] = {}
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at each component."""
         reward = now.past.get("reward")
-        for name, value in now.values.items():
-            if not name.startswith("rewards/") or name.endswith("/std") or PENALTY.search(name):
+        for name in now.names:
+            if name not in self._streaks:
+                pays = not name.endswith("/std") and not PENALTY.search(name)
+                self._streaks[name] = Streak() if pays else None
+            streak = self._streaks[name]
+            if streak is None:
                 continue
-            track, streak = now.past[name], self._streaks.setdefault(name, Streak())
-            count = streak.hold(now.step, value == 0)
+            track = now.past[name]
+            count = streak.hold(now.step, now.values[name] == 0)
             if count == 1:
                 self._began[name] = now.step - now.span + 1
             self.enough = self.enough or track.count >= RECORDS

@@ -49,6 +49,9 @@ class Divergence(Detector):
         if track.count < WINDOW:
             return None
         self.enough = True
+        usual = self._best <= track.last <= (1 + SMALL) * self._best
+        if usual and not (self._most.count or self._streak.count):
+            return None  # neither a new best nor the beginning of a rise
         level = track.median(WINDOW)
         self._best = min(self._best, level)
         gained, noise = max(0.0, start_level(track) - self._best), track.noise(NOISE_WINDOW)

@@ -38,6 +38,8 @@ class EntropyCollapse(Detector):
             return None
         self.enough = True
         start, records = start_level(track, fmean, START), DEEP_LEVEL
+        if track.last >= LEFT * start:  # what brings a median below is itself below
+            return None
         level = track.median(DEEP_LEVEL)
         if level >= DEEP_LEFT * start and track.count >= LEVEL:
             records, level = LEVEL, track.median(LEVEL)

@@ -36,8 +36,11 @@ class EntropyExplosion(Detector):
         if track.count < START + FAR_LEVEL:
             return None
         self.enough = True
-        start, level, records = start_level(track, n=START), track.median(FAR_LEVEL), FAR_LEVEL
+        start = start_level(track, n=START)
         bound = max(TIMES * start, NATS)
+        if not track.last > bound:  # what brings a median above is itself above
+            return None
+        level, records = track.median(FAR_LEVEL), FAR_LEVEL
         if level <= FAR * bound:
             level, records = track.median(LEVEL), LEVEL
         if level <= bound or track.count < START + records:

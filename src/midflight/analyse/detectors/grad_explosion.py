@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment, start_level
+from midflight.analyse.detectors.base import Detector, Moment, Track, start_level
 from midflight.records import Finding, Severity
 
 WARM_UP = 10
@@ -25,6 +25,8 @@ OF_LAST = (2, 10)
 """Records beyond, or huge, of how many."""
 LEVEL = 10
 """Records whose median is the present level."""
+EVERY = 5
+"""Records after which the level is looked at anew."""
 NO_LEVEL = 0.01
 """Share of the largest norm below which a level is none to grow from."""
 
@@ -65,7 +67,7 @@ class GradExplosion(Detector):
         if beyond and norm > ALONE:
             text = f"grad_norm {norm:.4g} is {norm / largest:.3g} times the largest before"
             return self.finding(now, now.step, ["grad_norm"], text, value=norm, largest_before=largest)
-        return self._several(now, norm, beyond or self._is_huge(now, norm)) or self._risen(now, track.median(LEVEL))
+        return self._several(now, norm, beyond or self._is_huge(now, norm)) or self._risen(now, track)
 
     def _is_huge(self, now: Moment, norm: float) -> bool:
         """Only in RL, and where norms are not as large from the start: summed losses have any norm."""
@@ -82,15 +84,16 @@ class GradExplosion(Detector):
         text = f"grad_norm {norm:.4g}: {count} of {of} records are far beyond all others"
         return self.finding(now, onset, ["grad_norm"], text, value=norm, largest=self._largest)
 
-    def _risen(self, now: Moment, level: float) -> Finding | None:
+    def _risen(self, now: Moment, track: Track) -> Finding | None:
         """A level that crept up; one of mostly zeros (groups without spread) is no level to grow from."""
-        if self._seen < WARM_UP + LEVEL:
+        if self._seen < WARM_UP + LEVEL or self._seen % EVERY:
             return None
+        level = track.median(LEVEL)
         if self._lowest is None or level < self._lowest[0]:
             self._lowest = level, self._largest
         lowest, largest = self._lowest
         if level <= max(BEYOND * lowest, CLIP) or lowest < NO_LEVEL * largest:
             return None
         text = f"grad_norm {level:.4g} (median of {LEVEL}) after {lowest:.4g} at its lowest"
-        onset = now.past["grad_norm"].step_of_newest(LEVEL)
+        onset = track.step_of_newest(LEVEL)
         return self.finding(now, onset, ["grad_norm"], text, level=level, lowest_level=lowest)

@@ -34,7 +34,10 @@ class LengthCollapse(Detector):
         if track.count < BARE_START:
             return None
         self.enough = True
-        start, level, records = start_level(track, max, BARE_START), track.median(BARE_LEVEL), BARE_LEVEL
+        start = start_level(track, max, BARE_START)
+        if track.last >= LEFT * start:  # what brings a median below is itself below
+            return None
+        level, records = track.median(BARE_LEVEL), BARE_LEVEL
         if level > BARE and track.count >= 2 * LEVEL:
             start, level, records = start_level(track, n=LEVEL), track.median(LEVEL), LEVEL
         elif level > BARE:

@@ -30,7 +30,10 @@ class LengthExplosion(Detector):
         if track.count < 2 * LEVEL or reward is None or reward.count < 2 * LEVEL:
             return None
         self.enough = True
-        start, level = start_level(track), track.median(LEVEL)
+        start = start_level(track)
+        if not track.last > TIMES * start:  # what brings a median above is itself above
+            return None
+        level = track.median(LEVEL)
         if level <= TIMES * start or reward.median(LEVEL) > start_level(reward) or at_its_top(reward, LEVEL):
             return None
         text = f"mean length {level:.4g} tokens after {start:.4g} at the start, reward no higher"

@@ -10,6 +10,8 @@ from midflight.records import Finding, Severity
 
 LEVEL, WINDOW = 32, 128
 """Records that tell the level, and the noise about it, as in OLMo-core."""
+EVERY = 8
+"""Records after which they are looked at anew."""
 SIGMA = 6.0
 """Robust standard deviations above the level, as in OLMo-core."""
 SMALL, SMALL_OF_START = 0.1, 0.006
@@ -58,9 +60,8 @@ class LossSpike(Detector):
             return self.finding(now, now.step, ["loss"], text, value=loss, largest_before=largest)
         if not supervised:  # the loss of policy gradients has no level
             return None
-        if not self._streak.count:
+        if self._level is None or (not self._streak.count and self._seen % EVERY == 0):
             self._level = track.median(LEVEL), track.noise(WINDOW)
-        assert self._level is not None
         level, noise = self._level
         height = max(SIGMA * noise, SMALL * abs(level), SMALL_OF_START * abs(start_level(track)))
         if self._streak.hold(now.step, loss > level + height) < IN_A_ROW:

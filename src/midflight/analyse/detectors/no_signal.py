@@ -71,13 +71,15 @@ class NoSignal(Detector):
         if "frac_reward_zero_std" not in now.values or track is None or track.count < records:
             return None
         count = records if now.step - track.step_of_newest(records) >= steps - now.span else steps
-        if track.count < count or at_its_top(reward, records):
+        if track.count < count:
             return None
         self.enough = True
         shares = track.newest(count)
         mean = sum(shares) / len(shares)
+        if mean < SHARE or at_its_top(reward, records):
+            return None
         learned = reward is not None and reward.count > records and reward.median(records) > start_level(reward)
-        if mean < (SHARE_LEARNED if learned else SHARE):
+        if learned and mean < SHARE_LEARNED:
             return None
         text = f"{mean:.0%} of the groups have no spread, over {count} records"
         onset = track.step_of_newest(count)

@@ -34,7 +34,7 @@ class NonFinite(Detector):
         """Looks at each value of the record."""
         self.enough = True
         self._records += 1
-        broken = [name for name in self.needs if not math.isfinite(now.values.get(name, 0.0))]
+        broken = [name for name in now.names if not math.isfinite(now.values[name])]
         count = self._skipped.hold(now.step, "grad_norm" in broken)
         text = ", ".join(f"{name} is {now.values[name]:g}" for name in broken)
         if not broken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 from midflight.analyse.detectors.base import Detector, Moment, Streak, start_level
@@ -47,13 +48,16 @@ class RewardDegrade(Detector):
         newest = track.newest(LEVEL)
         level = sum(newest) / LEVEL
         self._best = max(self._best, level)
-        wide = track.newest(4 * LEVEL)
-        changes = [abs(a - b) for a, b in zip(wide[1:], wide, strict=False)]
-        spread = CHANGE_TO_SD * sum(changes) / len(changes)  # of single records, trends aside
-        drop = max(SIGMA * spread * math.sqrt(2 / LEVEL), SMALL * (track.highest - track.lowest))
-        lost = self._best - level
-        gone = lost > GIVEN_BACK * max(0.0, self._best - start_level(track, n=10))
-        if self._streak.hold(now.step, lost > drop and gone) < IN_A_ROW:
+        lost, gained = self._best - level, max(0.0, self._best - start_level(track, n=10))
+        much = lost > max(GIVEN_BACK * gained, SMALL * (track.highest - track.lowest))
+        spread = _spread(track.newest(4 * LEVEL)) if much else math.nan
+        if self._streak.hold(now.step, much and lost > SIGMA * spread * math.sqrt(2 / LEVEL)) < IN_A_ROW:
             return None
         text = f"reward {level:.3g} (mean of {LEVEL} records) after {self._best:.3g} at its best"
         return self.finding(now, self._streak.onset, ["reward"], text, level=level, best=self._best, spread=spread)
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Standard deviation of single values, trends aside."""
+    changes = [abs(after - before) for before, after in pairwise(values)]
+    return CHANGE_TO_SD * sum(changes) / len(changes)

@@ -33,8 +33,11 @@ class TooGood(Detector):
         if epoch is None and track.count > 10 * LEVEL:
             return None
         self.enough = True
-        start, level = start_level(track, max, 3), track.median(LEVEL)
-        if start <= 0 or level >= LEFT * start:
+        start = start_level(track, max, 3)
+        if start <= 0 or track.last >= LEFT * start:  # what brings a median below is itself below
+            return None
+        level = track.median(LEVEL)
+        if level >= LEFT * start:
             return None
         text = f"loss {level:.3g} after {start:.3g} at the start: {level / start:.1%} is left within the first epoch"
         return self.finding(now, track.step_of_newest(LEVEL), ["loss"], text, level=level, start=start)
