@@ -90,6 +90,17 @@ def overfit(draw: np.random.Generator, log: Log, begin: int) -> int:
     return min(n - 1, begin + n // count * 2 + n // 5)
 
 
+def memorisation(draw: np.random.Generator, log: Log, begin: int) -> int:
+    """Down where the second epoch begins."""
+    n = len(log.steps)
+    log.values["epoch"] = np.where(np.arange(n) < begin, 0.0, 1.0) + np.linspace(0, 0.9, n)
+    log.values["epoch"] = np.minimum(log.values["epoch"], np.where(np.arange(n) < begin, 0.999, 1.999))
+    curve = 1.5 + np.exp(-np.arange(n) / (0.1 * n))
+    log.values["loss"] = curve * np.where(np.arange(n) < begin, 1.0, draw.uniform(0.7, 0.85))
+    log.values["loss"] *= 1 + wobble(draw, n, 0.03)
+    return begin + 16
+
+
 def too_good(draw: np.random.Generator, log: Log, begin: int) -> int:
     n = len(log.steps)
     loss = log.values["loss"]
@@ -225,6 +236,7 @@ FAULTS: Mapping[str, tuple[Fault, list[str], int]] = {
     "grad_explosion": (grad_explosion, ["pretrain", "sft", "preference", "rl"], SHORTEST),
     "grad_vanish": (grad_vanish, ["pretrain", "sft", "preference", "rl"], SHORTEST),
     "overfit": (overfit, ["sft"], SHORTEST),
+    "memorisation": (memorisation, ["sft"], SHORTEST),
     "too_good": (too_good, ["sft"], SHORTEST),
     "dpo_runaway": (dpo_runaway, ["preference"], SHORTEST),
     "entropy_collapse": (entropy_collapse, ["rl"], SHORTEST),
