@@ -17,7 +17,7 @@ PENALTY = re.compile("penal|punish|overlong|repetition|cost|risk", re.IGNORECASE
 
 
 class DeadComponent(Detector):
-    """A reward component of exactly 0 for 60 steps, while the whole reward varies; a penalty at its best is none."""
+    """A reward component of exactly 0 for 60 steps, 8 records at least, while the whole reward varies; no penalty."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("rewards/",)

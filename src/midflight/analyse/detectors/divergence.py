@@ -17,7 +17,7 @@ GIVEN_BACK = 0.2
 """Share of all that was gained so far which has to be lost again."""
 IN_A_ROW = 32
 """Records for which it has to stay up: a spike that heals is none."""
-MOST_WINDOW, MOST_SIGMA, MOST_GIVEN_BACK, MOST_IN_A_ROW = 5, 6.0, 0.5, 8
+MOST_WINDOW, MOST_GIVEN_BACK, MOST_IN_A_ROW = 5, 0.5, 8
 """The same where most of what was gained is lost: there is less to wait for, and short logs have few records."""
 SMALL = 0.1
 """Share of the best level that is no rise: another mixture of data moves the loss as much."""
@@ -26,7 +26,7 @@ SMALL = 0.1
 class Divergence(Detector):
     """For 32 records the level is above its best by 3 robust standard deviations and a fifth of the gain.
 
-    Or for 8 records by 6 standard deviations and half of the gain.
+    Or for 8 records by as many standard deviations and half of the gain.
     """
 
     severity: ClassVar[Severity] = "stop"
@@ -56,7 +56,7 @@ class Divergence(Detector):
         self._best = min(self._best, level)
         gained, noise = max(0.0, start_level(track) - self._best), track.noise(NOISE_WINDOW)
         rise = max(SIGMA * noise, GIVEN_BACK * gained, SMALL * abs(self._best))
-        most = max(MOST_SIGMA * noise, MOST_GIVEN_BACK * gained, SMALL * abs(self._best))
+        most = max(SIGMA * noise, MOST_GIVEN_BACK * gained, SMALL * abs(self._best))
         newest = track.median(MOST_WINDOW)
         for streak, value, bound, needed in (
             (self._most, newest, most, MOST_IN_A_ROW),

@@ -26,7 +26,7 @@ NEAR = 0.9
 
 
 class LengthCap(Detector):
-    """Most completions are cut, or mean lengths stand at the limit."""
+    """Six of ten completions are cut over five records, or eight over three; or mean lengths stand at the limit."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("clipped_ratio", "completion_length")

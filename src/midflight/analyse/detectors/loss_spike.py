@@ -27,7 +27,7 @@ RL_LOSS = 1.0
 
 
 class LossSpike(Detector):
-    """Three records in a row more than 6 robust standard deviations above the level, or ten times all before."""
+    """Three records in a row above the level by 6 robust standard deviations and a tenth; or ten times all before."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("loss",)

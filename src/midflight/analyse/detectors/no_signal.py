@@ -23,7 +23,10 @@ SHARE_OF = (10, 30)
 
 
 class NoSignal(Detector):
-    """Constant reward without spread, or four fifths of all groups without spread."""
+    """Constant reward without spread for five records, or four fifths of all groups without spread over thirty steps.
+
+    More records where such were frequent before; never for shares where the reward is at its top.
+    """
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("reward", "reward_std", "frac_reward_zero_std")

@@ -35,7 +35,10 @@ POWER = 2.8
 
 
 class Plateau(Detector):
-    """Reward without a trend over 200 records, or a fine-tuning loss that stands still thrice as long as it fell."""
+    """A reward without a trend over 200 records and half of the plan; or a loss that stands still for long.
+
+    For long is three times as long as it fell, 100 records at least.
+    """
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("reward", "loss")

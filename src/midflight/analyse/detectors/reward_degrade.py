@@ -24,7 +24,7 @@ IN_A_ROW = 20
 
 
 class RewardDegrade(Detector):
-    """For 20 records the level is 5 standard errors below its best, and half of the gain is gone."""
+    """For 20 records the level is below its best by 5 standard errors, half of the gain and a tenth of the range."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("reward",)
@@ -42,7 +42,7 @@ class RewardDegrade(Detector):
     def update(self, now: Moment) -> Finding | None:
         """Looks at the level against its best."""
         track = now.past["reward"]
-        if track.count < 3 * LEVEL:
+        if track.count < 2 * LEVEL:
             return None
         self.enough = True
         newest = track.newest(LEVEL)
