@@ -18,7 +18,10 @@ class NonFinite(Detector):
     """A loss, reward or divergence that is not finite, at once; a gradient is a note first, and more if it stays so."""
 
     severity: ClassVar[Severity] = "stop"
-    needs = ("loss", "grad_norm", "kl", "entropy", "reward", "eval_loss", "logps_chosen", "logps_rejected")
+    needs = (
+        "loss", "policy_loss", "value_loss", "grad_norm", "kl", "entropy", "reward", "eval_loss", "logps_chosen",
+        "logps_rejected",
+    )  # fmt: skip
     meaning = "A number overflowed or was never one; from here on every weight may be NaN."
     advice = (
         "Go back to the checkpoint before it; look at the batch of that step; lower the learning rate, clip gradients, "
