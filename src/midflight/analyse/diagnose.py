@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
 from midflight.analyse.importers import ImportedRun
 from midflight.analyse.names import canonical_names
-from midflight.records import EvalReport, Finding
+from midflight.errors import UnknownKeyError, shorten
+from midflight.records import SEVERITIES, EvalReport, Finding
 from midflight.store import RunInfo, Store
 
 PACKAGE = "midflight.analyse.detectors"
+
+_Plan: TypeAlias = tuple[list[str], list[tuple[Detector, Sequence[str]]]]
+"""For records of certain names: those that are kept, and detectors with those that they look at."""
 
 Columns: TypeAlias = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 """Steps and values of each series, by canonical name."""
@@ -33,6 +37,7 @@ class Diagnosis:
         last_step: Step of the last.
         judged: Detectors that had enough data.
         lacking: Detectors that had their series, and too little of it.
+        failed: Detectors that raised, and what; they looked at nothing after it.
     """
 
     run: str
@@ -43,6 +48,7 @@ class Diagnosis:
     last_step: int
     judged: Sequence[str]
     lacking: Sequence[str]
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 class Watch:
@@ -52,6 +58,10 @@ class Watch:
         facts: What is known of the run.
         kinds: Detectors to use; None = all that make sense for the algorithm.
 
+    Attributes:
+        findings: What was noticed so far, in the order in which it was.
+        failed: Detectors that raised, and what: they may be anybody's, and the others go on without them.
+
     Raises:
         UnknownKeyError: If there is no such detector.
     """
@@ -59,16 +69,24 @@ class Watch:
     def __init__(self, facts: Facts, kinds: Sequence[str] | None = None) -> None:
         self.facts = facts
         self.findings: list[Finding] = []
+        self.failed: dict[str, str] = {}
         self.num_records, self.first_step, self.last_step = 0, 0, 0
         self._tracks: dict[str, Track] = {}
-        self._detectors = []
+        self._detectors: list[Detector] = []
         for kind in catalog.keys(PACKAGE) if kinds is None else kinds:
-            detector = catalog.load(PACKAGE, kind, Detector)()  # type: ignore[type-abstract]
+            try:
+                detector = catalog.load(PACKAGE, kind, Detector)()  # type: ignore[type-abstract]
+            except UnknownKeyError:
+                raise
+            except Exception as error:  # a plugin may raise anything, when it is imported too
+                self.failed[kind] = f"{type(error).__name__}: {shorten(str(error))}"
+                continue
             type(detector).kind = kind
             if facts.algorithm in detector.algorithms:
                 self._detectors.append(detector)
-        self._plans: dict[tuple[str, ...], tuple[list[str], list[Detector]]] = {}
+        self._plans: dict[tuple[str, ...], _Plan] = {}
         self._asked: set[str] = set()
+        self._said: dict[str, int] = {}  # kind to place of its severity
 
     def record(self, step: int, values: Mapping[str, float]) -> list[Finding]:
         """Takes a record, by canonical names; what was noticed at it for the first time."""
@@ -89,12 +107,37 @@ class Watch:
                 track = self._tracks[name] = Track()
             track.add(step, values[name])
         now = Moment(step, span, values, self._tracks, self.facts)
-        found = [finding for detector in detectors if (finding := detector.update(now)) is not None]
-        for finding in found:  # each says a thing once
-            self._detectors = [detector for detector in self._detectors if detector.kind != finding.kind]
-            self._plans.clear()
-        self.findings += found
-        return found
+        found = []
+        for detector, now.names in detectors:
+            try:
+                finding = detector.update(now)
+            except Exception as error:  # a plugin may raise anything
+                self._leave_out(detector.kind, error)
+                continue
+            if finding is not None:
+                found.append(finding)
+        return self._new(found) if found else []
+
+    def _leave_out(self, kind: str, error: Exception) -> None:
+        self.failed[kind] = f"{type(error).__name__}: {shorten(str(error))}"
+        self._detectors = [one for one in self._detectors if one.kind != kind]
+        self._plans.clear()
+
+    def _new(self, found: Sequence[Finding]) -> list[Finding]:
+        """Findings that say something new: each kind once, and once more when it has become worse.
+
+        A detector has said all that it can when it has said it with its own severity.
+        """
+        new = [one for one in found if SEVERITIES.index(one.severity) > self._said.get(one.kind, -1)]
+        if not new:
+            return []
+        self._said |= {one.kind: SEVERITIES.index(one.severity) for one in new}
+        self._detectors = [
+            one for one in self._detectors if self._said.get(one.kind, -1) < SEVERITIES.index(one.severity)
+        ]
+        self._plans.clear()
+        self.findings += new
+        return new
 
     def diagnosis(self, run: str = "") -> Diagnosis:
         """What was noticed so far, and who could judge."""
@@ -108,20 +151,26 @@ class Watch:
             self.first_step,
             self.last_step,
             judged,
-            sorted(self._asked - set(judged)),
+            sorted(self._asked - set(judged) - self.failed.keys()),
+            dict(self.failed),
         )
 
-    def _plan(self, names: Sequence[str]) -> tuple[list[str], list[Detector]]:
-        """Which values of a record are kept, and which detectors look at it."""
+    def _plan(self, names: Sequence[str]) -> _Plan:
+        """Which values of a record are kept, and which detectors look at which of them."""
         wanted = {need for detector in self._detectors for need in detector.needs} | _ALWAYS
         watched = [name for name in names if name in wanted or _family(name) in wanted]
-        have = {*names, *map(_family, names)}
-        asked = [detector for detector in self._detectors if have & set(detector.needs)]
-        self._asked |= {detector.kind for detector in asked}
+        asked: list[tuple[Detector, Sequence[str]]] = [
+            (detector, named)
+            for detector in self._detectors
+            if (named := [name for name in names if name in detector.needs or _family(name) in detector.needs])
+        ]
+        self._asked |= {detector.kind for detector, _ in asked}
         return watched, asked
 
 
-_ALWAYS = frozenset({"loss", "epoch", "reward", "clipped_ratio", "completion_length", "logps_rejected", "logps_chosen"})
+_ALWAYS = frozenset(
+    {"loss", "eval_loss", "epoch", "reward", "clipped_ratio", "completion_length", "logps_rejected", "logps_chosen"}
+)
 """Series that detectors look back on beside those that they are asked at."""
 
 

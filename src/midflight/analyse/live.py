@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from midflight.analyse.diagnose import Watch, columns_of, facts_of_config, held_out, records_of
-from midflight.analyse.names import canonical_name
+from midflight.analyse.names import canonical_names
 from midflight.credentials import Scrubber, resolve, variables_in
 from midflight.errors import MidflightError, StoreError, shorten
 from midflight.posting import checked_url, escaped, post_json
@@ -58,6 +59,9 @@ class LiveWatch:
         self._lock = threading.Lock()
         self._waiting: list[Finding] = []
         self._watch: Watch | None = None
+        self._failed: set[str] = set()
+        self._measured: set[tuple[str, int]] = set()
+        self._posts: list[threading.Thread] = []
 
     @property
     def findings(self) -> list[Finding]:
@@ -77,39 +81,62 @@ class LiveWatch:
         self._keep()
 
     def evaluated(self, report: EvalReport) -> None:
-        """Takes what an evaluation measured."""
-        self._take(report.progress.step, {name: value for name, _, value in held_out([report])})
+        """Takes what an evaluation measured; one that comes back from the store after a resume counts once."""
+        measured = {(name, step): value for name, step, value in held_out([report])}
+        new = {name: value for (name, step), value in measured.items() if (name, step) not in self._measured}
+        self._measured.update(measured)
+        self._take(report.progress.step, new)
+
+    def close(self) -> None:
+        """Waits until what was noticed has been delivered, `NOTIFY_S` at most: a run may end by what it died of."""
+        limit = time.monotonic() + NOTIFY_S
+        for post in self._posts:
+            post.join(max(0.0, limit - time.monotonic()))
 
     def _canonical(self, keys: Sequence[str]) -> list[tuple[str, str]]:
-        """Those of the names that have a canonical one; the first that was logged under it has it."""
-        named = [(name, key) for key in keys if (name := canonical_name(key)) is not None]
-        return [(name, key) for name, key in named if self._names.setdefault(name, key) == key]
+        """Those of the names that have a canonical one; the best of those that were logged under it first has it."""
+        best = canonical_names(keys).items()
+        return [(name, key) for key, name in best if self._names.setdefault(name, key) == key]
 
     def _take(self, step: int, values: Mapping[str, float]) -> None:
         if not values:
             return
         with self._lock:
             if self._watch is None:
-                self._watch = self._begin()
+                self._watch = self._begin(step, values)
             found = self._watch.record(step, values)
             if len(self._opening) < OPENING:
                 self._opening.append((step, values))
                 found += self._look_again(self._watch)
+            self._say_what_failed(self._watch)
         for finding in found:
             self._tell(finding)
 
-    def _begin(self) -> Watch:
-        """The detectors with all that earlier attempts logged behind them: what they noticed was told then."""
+    def _say_what_failed(self, watch: Watch) -> None:
+        for kind in watch.failed.keys() - self._failed:
+            self._failed.add(kind)
+            text = f"midflight: the detector {kind} failed and is left out: {watch.failed[kind]}"
+            print(text, file=sys.stderr, flush=True)
+
+    def _begin(self, step: int, values: Mapping[str, float]) -> Watch:
+        """The detectors with all that earlier attempts logged behind them: what they noticed was told then.
+
+        The record that is taken first may be in the store already, as an evaluation is.
+        """
         if self._attempt == 1:
             return Watch(facts_of_config(self._run.config, self._names, {}))
         columns, names = columns_of(self._store, self._run.id)
         self._names.update({name: key for name, key in names.items() if name not in self._names})
         watch = Watch(facts_of_config(self._run.config, self._names, columns))
+        self._measured.update(
+            (name, at) for name, (steps, _) in columns.items() if name.startswith("heldout/") for at in steps
+        )
         self._opening = []
-        for step, values in records_of(columns):
-            watch.record(step, values)
+        for earlier, logged in records_of(columns):
+            before = {name: value for name, value in logged.items() if earlier != step or name not in values}
+            watch.record(earlier, before)
             if len(self._opening) < OPENING:
-                self._opening.append((step, values))
+                self._opening.append((earlier, before))
         return watch
 
     def _look_again(self, watch: Watch) -> list[Finding]:
@@ -120,9 +147,9 @@ class LiveWatch:
         if facts.algorithm == watch.facts.algorithm:
             return []
         self._watch = Watch(facts)
-        told = {finding.kind for finding in watch.findings}
+        told = {(finding.kind, finding.severity) for finding in watch.findings}
         found = [finding for step, values in self._opening for finding in self._watch.record(step, values)]
-        return [finding for finding in found if finding.kind not in told]
+        return [finding for finding in found if (finding.kind, finding.severity) not in told]
 
     def _tell(self, finding: Finding) -> None:
         self._waiting.append(finding)
@@ -134,7 +161,9 @@ class LiveWatch:
                 what = f"{type(error).__name__}: {shorten(str(error))}"
                 print(f"midflight: on_finding raised {what}", file=sys.stderr, flush=True)
         for url in self._notify:  # a slow server must not keep the writer waiting
-            threading.Thread(target=self._post, args=(url, finding), name="midflight-notify", daemon=True).start()
+            post = threading.Thread(target=self._post, args=(url, finding), name="midflight-notify", daemon=True)
+            self._posts = [one for one in self._posts if one.is_alive()] + [post]
+            post.start()
 
     def _keep(self) -> None:
         """Stores what was noticed; what cannot be stored now is stored the next time."""

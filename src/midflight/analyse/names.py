@@ -26,8 +26,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
                       r"val_core/.*/acc/mean@\d+"),
     "eval_score": ("core_metric",),
     # losses
-    "loss": ("loss", "train_loss", "training_loss", "lm_loss", "trl", "loss/train/total", "total_loss", "loss_total",
-             "loss_metrics/global_avg_loss", "metrics/train/languagecrossentropy", "dpo_loss", "logits_loss"),
+    "loss": ("dpo_loss", "loss", "train_loss", "training_loss", "lm_loss", "trl", "loss/train/total", "total_loss",
+             "loss_metrics/global_avg_loss", "metrics/train/languagecrossentropy", "loss_total", "logits_loss"),
     "loss_max": ("loss_metrics/global_max_loss",),
     "policy_loss": (rf"{_ACTOR}pg_loss", rf"{_ACTOR}actor_loss/avg", "policy_loss", "loss/policy_avg", "actor_loss"),
     "value_loss": ("critic/vf_loss", "value_loss", "vf_loss", "loss/value_avg", "critic_loss", "critic/loss"),

@@ -57,6 +57,8 @@ class Setting:
             self.run.evaluated(report)
         if not self.quiet:
             say(report_line(report))
+        if self.run is not None:
+            self.run.evaluated(report)
         if self.on_report is not None:
             self.on_report(report)
 

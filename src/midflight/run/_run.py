@@ -181,8 +181,7 @@ class Run:
 
     def evaluated(self, report: EvalReport) -> None:
         """Shows the detectors what an evaluation measured."""
-        if self._detectors is not None:
-            self._detectors.evaluated(report)
+        self._show(lambda detectors: detectors.evaluated(report))
 
     def flush(self) -> None:
         """Writes what was logged so far; returns when it is durable.
@@ -224,7 +223,7 @@ class Run:
         """Queue to store; what cannot be written waits. The caller holds the lock."""
         with uninterrupted():
             taken = [self._queue.popleft() for _ in range(len(self._queue))]
-            self._look(taken)
+            self._show(lambda detectors: detectors.look(taken))
             waiting = self._waiting = self._waiting + blocks(taken)
             if not waiting:
                 return None
@@ -239,13 +238,13 @@ class Run:
             self._waiting = []
             return None
 
-    def _look(self, rows: Sequence[Row]) -> None:
-        """Shows the detectors what was logged; one that fails ends their work, and nothing else."""
+    def _show(self, show: Callable[[LiveWatch], None]) -> None:
+        """Shows the detectors something; that they fail ends their work, and nothing else."""
         if self._detectors is None:
             return
         try:
-            self._detectors.look(rows)
-        except Exception as error:  # plugins may be anybody's, and what is logged must be written all the same
+            show(self._detectors)
+        except Exception as error:  # what is logged must be written, and training go on, all the same
             self._detectors = None
             _leaving.say(f"the detectors failed and look at nothing more: {type(error).__name__}: {error}")
 
@@ -284,6 +283,8 @@ class Run:
         with self._lock:
             error = self._write()
         self._thread = None
+        if self._detectors is not None:
+            self._detectors.close()
         _leaving.forget(self)
         if error is not None:
             waiting = sum(block.values.size for block in self._waiting)

@@ -62,4 +62,5 @@ def _nothing(one: Diagnosis) -> str:
 
 def _judges(one: Diagnosis) -> str:
     lacking = f"; too little data for {', '.join(one.lacking)}" if one.lacking else ""
-    return f"{len(one.judged)} detectors had enough data{lacking}"
+    failed = "".join(f"; {kind} failed: {what}" for kind, what in one.failed.items())
+    return f"{len(one.judged)} detectors had enough data{lacking}{failed}"

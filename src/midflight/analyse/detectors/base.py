@@ -6,9 +6,8 @@ on how often was logged, beyond what that loses, and says nothing while there is
 
 from __future__ import annotations
 
-import statistics
+import math
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
@@ -18,6 +17,9 @@ from midflight.records import Finding, Severity
 Algorithm: TypeAlias = Literal["pretrain", "sft", "reward_model", "preference", "rl"]
 """What is trained how: `preference` is DPO, KTO, ORPO and their kin, `rl` is GRPO, PPO and theirs."""
 
+Pick: TypeAlias = Callable[[Sequence[float]], float]
+"""Makes one value of several."""
+
 SUPERVISED: frozenset[Algorithm] = frozenset({"pretrain", "sft", "reward_model", "preference"})
 ANY: frozenset[Algorithm] = SUPERVISED | {"rl"}
 
@@ -25,8 +27,25 @@ KEPT = 256
 """Values of a series that a detector can look back on."""
 OPENING = 16
 """First values of a series that are kept for good."""
+RARE = 0.005
+"""Streaks that chance gives in a run so far, below which there is more to one."""
+TOP = 0.05
+"""Share of the range of a reward, below its highest, that counts as its top."""
+LAG = 4
+"""Values over which changes are taken: noise that lasts for some records shows, a trend does not."""
 MAD_TO_SD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+def middle(values: Sequence[float]) -> float:
+    """Median of some values; `statistics.median` without what it checks, at a third of the time.
+
+    >>> middle([3.0, 1.0, 2.0]), middle([4.0, 1.0])
+    (2.0, 2.5)
+    """
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 class Track:
@@ -42,17 +61,18 @@ class Track:
         highest: The largest.
     """
 
-    __slots__ = ("_median_at", "_spread", "count", "highest", "last", "lowest", "opening", "recent", "steps")
+    __slots__ = ("_noise", "_spread", "_start", "count", "highest", "last", "lowest", "opening", "recent", "steps")
 
     def __init__(self) -> None:
         self.count = 0
         self.last = float("nan")
         self.opening: list[float] = []
-        self.recent: deque[float] = deque(maxlen=KEPT)
-        self.steps: deque[int] = deque(maxlen=KEPT)
+        self.recent: list[float] = []
+        self.steps: list[int] = []
         self.lowest, self.highest = float("inf"), float("-inf")
-        self._spread: dict[int, tuple[float, float]] = {}
-        self._median_at: dict[int, int] = {}
+        self._noise: dict[int, tuple[int, float]] = {}
+        self._spread: dict[int, tuple[int, float, float]] = {}
+        self._start: dict[tuple[Pick, int], float] = {}
 
     def add(self, step: int, value: float) -> None:
         """Takes the next value; what is not finite is kept as `last` alone."""
@@ -60,19 +80,20 @@ class Track:
         if value - value != 0:  # NaN or infinite
             return
         self.count += 1
-        if len(self.opening) < OPENING:
+        if self.count <= OPENING:
             self.opening.append(value)
         self.recent.append(value)
         self.steps.append(step)
+        if len(self.recent) == 2 * KEPT:
+            del self.recent[:KEPT], self.steps[:KEPT]
         if value < self.lowest:
             self.lowest = value
         if value > self.highest:
             self.highest = value
 
     def newest(self, n: int) -> list[float]:
-        """The last n finite values, oldest first."""
-        recent = self.recent
-        return list(recent)[-n:] if n < len(recent) else list(recent)
+        """The last n finite values, oldest first; `KEPT` at most can be relied on."""
+        return self.recent[-n:]
 
     def step_of_newest(self, n: int) -> int:
         """Step of the first of the last n finite values."""
@@ -80,19 +101,42 @@ class Track:
 
     def median(self, n: int) -> float:
         """Median of the last n finite values."""
-        return statistics.median(self.newest(n))
+        return middle(self.recent[-n:])
+
+    def start(self, pick: Pick, n: int) -> float:
+        """What is picked of the first n values, `OPENING` at most."""
+        known = self._start.get((pick, n))
+        if known is None:
+            known = pick(self.opening[:n])
+            if self.count >= n:  # it changes no more
+                self._start[pick, n] = known
+        return known
+
+    def noise(self, n: int) -> float:
+        """Robust standard deviation of single values about whatever trend or jump there is, renewed every n ÷ 8 values.
+
+        The median size of the changes over some values, scaled to a normal distribution; 0 if there are too few.
+        """
+        at, noise = self._noise.get(n, (-n, 0.0))
+        if self.count - at >= max(1, n // 8):
+            values = self.newest(n)
+            changes = [abs(after - before) for before, after in zip(values, values[LAG:], strict=False)]
+            noise = MAD_TO_SD * middle(changes) / math.sqrt(2) if changes else 0.0
+            self._noise[n] = self.count, noise
+        return noise
 
     def centre_and_spread(self, n: int) -> tuple[float, float]:
         """Median and robust standard deviation of the last n finite values, renewed every n ÷ 8 values.
 
         The spread is the median absolute deviation, scaled to a normal distribution's standard deviation.
         """
-        if self.count - self._median_at.get(n, -n) >= max(1, n // 8):
+        at, centre, spread = self._spread.get(n, (-n, 0.0, 0.0))
+        if self.count - at >= max(1, n // 8):
             values = self.newest(n)
-            centre = statistics.median(values)
-            self._spread[n] = centre, MAD_TO_SD * statistics.median(abs(value - centre) for value in values)
-            self._median_at[n] = self.count
-        return self._spread[n]
+            centre = middle(values)
+            spread = MAD_TO_SD * middle([abs(value - centre) for value in values])
+            self._spread[n] = self.count, centre, spread
+        return centre, spread
 
 
 @dataclass(frozen=True)
@@ -122,6 +166,7 @@ class Moment:
         values: The record, by canonical name.
         past: Series so far, this record included.
         facts: What is known of the run.
+        names: Those of the record that the detector which looks at it asked for.
     """
 
     step: int
@@ -129,10 +174,11 @@ class Moment:
     values: Mapping[str, float]
     past: Mapping[str, Track]
     facts: Facts
+    names: Sequence[str] = ()
 
 
 class Detector(ABC):
-    """Notices one kind of thing, once a run.
+    """Notices one kind of thing, once a run; once more, if it said it with less than its own severity before.
 
     Attributes:
         kind: The file's name.
@@ -157,7 +203,7 @@ class Detector(ABC):
 
     @abstractmethod
     def update(self, now: Moment) -> Finding | None:
-        """Looks at a record; sets `enough` where it can judge. Not asked again after it found something."""
+        """Looks at a record; sets `enough` where it can judge. Asked no more once it said so with its own severity."""
 
     def finding(
         self,
@@ -207,6 +253,52 @@ class Streak:
         return self.count
 
 
-def start_level(track: Track, pick: Callable[[Sequence[float]], float] = statistics.median, n: int = 5) -> float:
+class Chance:
+    """How many records in a row something has to hold, given how often it held before, to be no chance.
+
+    Groups of answers without spread come and go: where one record in two has none, ten in a row tell nothing.
+
+    >>> chance = Chance(at_least=5)
+    >>> [chance.hold(step, step > 20) for step in range(1, 26)][-2:], chance.onset
+    ([False, True], 21)
+    """
+
+    __slots__ = ("_at_least", "_held", "_seen", "_streak")
+
+    def __init__(self, at_least: int) -> None:
+        self._at_least = at_least
+        self._streak = Streak()
+        self._seen = self._held = 0  # records before the present streak, and those of them for which it held
+
+    @property
+    def onset(self) -> int:
+        """Step at which the present streak began."""
+        return self._streak.onset
+
+    @property
+    def count(self) -> int:
+        """Records in the present streak."""
+        return self._streak.count
+
+    def hold(self, step: int, holds: bool, at_least: int = 0) -> bool:
+        """Whether it has held for long enough, this record included."""
+        before = self._streak.count
+        count = self._streak.hold(step, holds)
+        if count == 0:
+            self._seen, self._held = self._seen + before + 1, self._held + before
+        seen = self._seen + 4  # as if it had held in one of four before there was a record
+        share = (self._held + 1) / seen
+        return count >= max(self._at_least, at_least) and seen * share**count < RARE
+
+
+def at_its_top(reward: Track | None, n: int) -> bool:
+    """Whether the level of a reward that has varied is at the top of its range: a task that is done."""
+    if reward is None or not reward.count:
+        return False
+    width = reward.highest - reward.lowest
+    return width > 0 and reward.highest - reward.median(n) <= TOP * width
+
+
+def start_level(track: Track, pick: Pick = middle, n: int = 5) -> float:
     """Level at which a series began: the median of its first values, or what else is picked of them."""
-    return pick(track.opening[:n])
+    return track.start(pick, n)

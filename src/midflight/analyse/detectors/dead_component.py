@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -11,10 +12,12 @@ from midflight.records import Finding, Severity
 STEPS = 60
 RECORDS = 8
 """Steps and records for which the component is 0 to the digit."""
+PENALTY = re.compile("penal|punish|overlong|repetition|cost|risk", re.IGNORECASE)
+"""Names of components that take away: 0 is the best there is."""
 
 
 class DeadComponent(Detector):
-    """A reward component of exactly 0 for 60 steps, while the whole reward varies; a penalty at its best is none."""
+    """A reward component of exactly 0 for 60 steps, 8 records at least, while the whole reward varies; no penalty."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("rewards/",)
@@ -24,17 +27,21 @@ class DeadComponent(Detector):
     confirm = "Does it give a positive reward to an answer that you write yourself?"
 
     def __init__(self) -> None:
-        self._streaks: dict[str, Streak] = {}
+        self._streaks: dict[str, Streak | None] = {}  # None: no component, or one that takes away
         self._began: dict[str, int] = {}
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at each component."""
         reward = now.past.get("reward")
-        for name, value in now.values.items():
-            if not name.startswith("rewards/") or name.endswith("/std"):
+        for name in now.names:
+            if name not in self._streaks:
+                pays = not name.endswith("/std") and not PENALTY.search(name)
+                self._streaks[name] = Streak() if pays else None
+            streak = self._streaks[name]
+            if streak is None:
                 continue
-            track, streak = now.past[name], self._streaks.setdefault(name, Streak())
-            count = streak.hold(now.step, value == 0)
+            track = now.past[name]
+            count = streak.hold(now.step, now.values[name] == 0)
             if count == 1:
                 self._began[name] = now.step - now.span + 1
             self.enough = self.enough or track.count >= RECORDS

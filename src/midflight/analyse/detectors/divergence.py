@@ -17,10 +17,17 @@ GIVEN_BACK = 0.2
 """Share of all that was gained so far which has to be lost again."""
 IN_A_ROW = 32
 """Records for which it has to stay up: a spike that heals is none."""
+MOST_WINDOW, MOST_GIVEN_BACK, MOST_IN_A_ROW = 5, 0.5, 8
+"""The same where most of what was gained is lost: there is less to wait for, and short logs have few records."""
+SMALL = 0.1
+"""Share of the best level that is no rise: another mixture of data moves the loss as much."""
 
 
 class Divergence(Detector):
-    """For 32 records the level stands above its best by 3 robust standard deviations and a fifth of the gain."""
+    """For 32 records the level is above its best by 3 robust standard deviations and a fifth of the gain.
+
+    Or for 8 records by as many standard deviations and half of the gain.
+    """
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("loss",)
@@ -34,20 +41,28 @@ class Divergence(Detector):
 
     def __init__(self) -> None:
         self._best = float("inf")
-        self._streak = Streak()
+        self._streak, self._most = Streak(), Streak()
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at the level."""
         track = now.past["loss"]
-        if track.count < 2 * WINDOW:
+        if track.count < WINDOW:
             return None
         self.enough = True
+        usual = self._best <= track.last <= (1 + SMALL) * self._best
+        if usual and not (self._most.count or self._streak.count):
+            return None  # neither a new best nor the beginning of a rise
         level = track.median(WINDOW)
         self._best = min(self._best, level)
-        gained = max(0.0, start_level(track) - self._best)
-        _, spread = track.centre_and_spread(NOISE_WINDOW)
-        bound = self._best + max(SIGMA * spread, GIVEN_BACK * gained, 0.05 * abs(self._best))
-        if self._streak.hold(now.step, level > bound) < IN_A_ROW:
-            return None
-        text = f"loss {level:.4g} (median of {WINDOW}) after {self._best:.4g} at its best, for {IN_A_ROW} records"
-        return self.finding(now, self._streak.onset, ["loss"], text, level=level, best=self._best, spread=spread)
+        gained, noise = max(0.0, start_level(track) - self._best), track.noise(NOISE_WINDOW)
+        rise = max(SIGMA * noise, GIVEN_BACK * gained, SMALL * abs(self._best))
+        most = max(SIGMA * noise, MOST_GIVEN_BACK * gained, SMALL * abs(self._best))
+        newest = track.median(MOST_WINDOW)
+        for streak, value, bound, needed in (
+            (self._most, newest, most, MOST_IN_A_ROW),
+            (self._streak, level, rise, IN_A_ROW),
+        ):
+            if streak.hold(now.step, value > self._best + bound) >= needed:
+                text = f"loss {value:.4g} after {self._best:.4g} at its best, for {needed} records"
+                return self.finding(now, streak.onset, ["loss"], text, level=value, best=self._best, noise=noise)
+        return None

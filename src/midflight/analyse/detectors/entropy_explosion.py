@@ -8,16 +8,20 @@ from typing import ClassVar
 from midflight.analyse.detectors.base import Detector, Moment, start_level
 from midflight.records import Finding, Severity
 
-LEVEL = 5
+START = 5
+"""First records, whose median is the start."""
+LEVEL = 10
 """Records whose median is the present level."""
 TIMES = 3.0
 """Times the entropy of the start."""
 NATS = 1.0
 """Entropy from which on text is garbled; below it a small start multiplies easily."""
+FAR_LEVEL, FAR = 5, 2.0
+"""Records that are enough where it is twice as far."""
 
 
 class EntropyExplosion(Detector):
-    """Three times the entropy of the start, and more than one nat a token."""
+    """Over ten records three times the entropy of the start, and more than one nat a token; over five, twice as far."""
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("entropy",)
@@ -29,11 +33,17 @@ class EntropyExplosion(Detector):
     def update(self, now: Moment) -> Finding | None:
         """Looks at the level against the start's."""
         track = now.past["entropy"]
-        if track.count < 2 * LEVEL:
+        if track.count < START + FAR_LEVEL:
             return None
         self.enough = True
-        start, level = start_level(track), track.median(LEVEL)
-        if level <= max(TIMES * start, NATS):
+        start = start_level(track, n=START)
+        bound = max(TIMES * start, NATS)
+        if not track.last > bound:  # what brings a median above is itself above
+            return None
+        level, records = track.median(FAR_LEVEL), FAR_LEVEL
+        if level <= FAR * bound:
+            level, records = track.median(LEVEL), LEVEL
+        if level <= bound or track.count < START + records:
             return None
         text = f"entropy {level:.3g} after {start:.3g} at the start"
-        return self.finding(now, track.step_of_newest(LEVEL), ["entropy"], text, level=level, start=start)
+        return self.finding(now, track.step_of_newest(records), ["entropy"], text, level=level, start=start)

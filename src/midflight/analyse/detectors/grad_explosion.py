@@ -6,23 +6,36 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment
+from midflight.analyse.detectors.base import Detector, Moment, Track, start_level
 from midflight.records import Finding, Severity
 
 WARM_UP = 10
 """First records, in which large gradients are normal."""
+ENOUGH = 30
+"""Records before which those of the warm-up still count."""
 BEYOND = 10.0
-"""Times the largest norm after the warm-up, as Megatron-LM does with the loss: one record is enough."""
+"""Times the largest norm after the warm-up, as Megatron-LM does with the loss."""
+CLIP = 1.0
+"""The usual clipping threshold: below it nothing explodes, however small it was before."""
+ALONE = 10.0
+"""Norm from which on one record beyond is enough: single odd batches are frequent."""
 HUGE = 100.0
-"""A hundred times the usual clipping threshold of 1: what is left after clipping is a direction of noise."""
-HUGE_OF_LAST = (2, 10)
-"""Records that are huge, of how many, in RL; summed losses of other kinds may have such norms."""
+"""A hundred times the clipping threshold: in RL, what is left after clipping is a direction of noise."""
+OF_LAST = (2, 10)
+"""Records beyond, or huge, of how many."""
 LEVEL = 10
 """Records whose median is the present level."""
+EVERY = 5
+"""Records after which the level is looked at anew."""
+NO_LEVEL = 0.01
+"""Share of the largest norm below which a level is none to grow from."""
 
 
 class GradExplosion(Detector):
-    """Ten times the largest norm so far; or, in RL, two of ten records above 100; or ten times the level."""
+    """Ten times the largest norm since the warm-up, once or, below a norm of 10, twice; or ten times the level.
+
+    In RL also two of ten records above 100.
+    """
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("grad_norm",)
@@ -36,8 +49,8 @@ class GradExplosion(Detector):
     def __init__(self) -> None:
         self._seen = 0
         self._largest = 0.0
-        self._huge: deque[int] = deque(maxlen=HUGE_OF_LAST[0])
-        self._lowest_level = float("inf")
+        self._bad: deque[tuple[int, int]] = deque(maxlen=OF_LAST[0])
+        self._lowest: tuple[float, float] | None = None
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at the record against all before it."""
@@ -45,32 +58,42 @@ class GradExplosion(Detector):
         if norm - norm != 0:
             return None
         self._seen += 1
-        largest, self._largest = self._largest, max(self._largest, norm)
-        if self._seen > WARM_UP:
-            self.enough = True
-            if largest and norm > BEYOND * largest:
-                text = (
-                    f"grad_norm {norm:.4g} is {norm / largest:.3g} times the largest of {self._seen - 1} records before"
-                )
-                return self.finding(now, now.step, ["grad_norm"], text, value=norm, largest_before=largest)
-        if norm >= HUGE and now.facts.algorithm == "rl":
-            return self._several_huge(now, norm)
-        return self._risen(now, track.median(LEVEL)) if self._seen >= 4 * LEVEL else None
+        if self._seen <= WARM_UP:
+            return self._several(now, norm, self._is_huge(now, norm))
+        self.enough = True
+        largest = self._largest if self._seen > ENOUGH else max(self._largest, *track.opening[:WARM_UP])
+        beyond = 0 < BEYOND * largest < norm and norm > CLIP
+        self._largest = self._largest if beyond else max(self._largest, norm)
+        if beyond and norm > ALONE:
+            text = f"grad_norm {norm:.4g} is {norm / largest:.3g} times the largest before"
+            return self.finding(now, now.step, ["grad_norm"], text, value=norm, largest_before=largest)
+        return self._several(now, norm, beyond or self._is_huge(now, norm)) or self._risen(now, track)
 
-    def _several_huge(self, now: Moment, norm: float) -> Finding | None:
-        self._huge.append(self._seen)
-        count, of = HUGE_OF_LAST
-        if len(self._huge) < count or self._seen - self._huge[0] >= of:
+    def _is_huge(self, now: Moment, norm: float) -> bool:
+        """Only in RL, and where norms are not as large from the start: summed losses have any norm."""
+        return now.facts.algorithm == "rl" and norm > max(HUGE, BEYOND * start_level(now.past["grad_norm"]))
+
+    def _several(self, now: Moment, norm: float, bad: bool) -> Finding | None:
+        count, of = OF_LAST
+        if not bad:
             return None
-        onset = now.past["grad_norm"].step_of_newest(self._seen - self._huge[0] + 1)
-        text = f"grad_norm {norm:.4g}: {count} of {of} records are above {HUGE:g}"
-        return self.finding(now, onset, ["grad_norm"], text, value=norm, bound=HUGE)
+        self._bad.append((self._seen, now.step))
+        first, onset = self._bad[0]
+        if len(self._bad) < count or self._seen - first >= of:
+            return None
+        text = f"grad_norm {norm:.4g}: {count} of {of} records are far beyond all others"
+        return self.finding(now, onset, ["grad_norm"], text, value=norm, largest=self._largest)
 
-    def _risen(self, now: Moment, level: float) -> Finding | None:
+    def _risen(self, now: Moment, track: Track) -> Finding | None:
         """A level that crept up; one of mostly zeros (groups without spread) is no level to grow from."""
-        reference, self._lowest_level = self._lowest_level, min(self._lowest_level, level)
-        if level <= BEYOND * reference or reference < 0.01 * self._largest:
+        if self._seen < WARM_UP + LEVEL or self._seen % EVERY:
             return None
-        text = f"grad_norm {level:.4g} (median of {LEVEL}) after {reference:.4g} at its lowest"
-        onset = now.past["grad_norm"].step_of_newest(LEVEL)
-        return self.finding(now, onset, ["grad_norm"], text, level=level, lowest_level=reference)
+        level = track.median(LEVEL)
+        if self._lowest is None or level < self._lowest[0]:
+            self._lowest = level, self._largest
+        lowest, largest = self._lowest
+        if level <= max(BEYOND * lowest, CLIP) or lowest < NO_LEVEL * largest:
+            return None
+        text = f"grad_norm {level:.4g} (median of {LEVEL}) after {lowest:.4g} at its lowest"
+        onset = track.step_of_newest(LEVEL)
+        return self.finding(now, onset, ["grad_norm"], text, level=level, lowest_level=lowest)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment
+from midflight.analyse.detectors.base import Chance, Detector, Moment, at_its_top
 from midflight.records import Finding, Severity
 
-OF_LAST = (10, 12)
-"""Records without a gradient, of how many."""
-EXACT_OF_LAST = (14, 16)
+IN_A_ROW = 8
+"""Records without a gradient."""
+EXACT_IN_A_ROW = 12
 """The same where each is exactly 0, as it is now and then while no group of answers has spread."""
 NOTHING = 1e-4
 """Share of the largest norm so far below which there is no gradient."""
+LARGEST = 100.0
+"""What exploded is no measure of what vanishes: beyond this the largest norm does not count."""
 
 
 class GradVanish(Detector):
-    """Ten of twelve records have less than a ten-thousandth of the largest gradient so far; exact zeros, 14 of 16."""
+    """Eight records in a row have less than a ten-thousandth of the largest gradient so far; twelve, if exactly 0.
+
+    More where such records were frequent before, and never where a reward is at its top: there all answers are right.
+    """
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("grad_norm",)
@@ -29,22 +34,22 @@ class GradVanish(Detector):
     )
     confirm = "Is the norm of each layer 0 (GradientWatch), or only what is logged?"
 
+    def __init__(self) -> None:
+        self._chance = Chance(IN_A_ROW)
+        self._exact = True
+
     def update(self, now: Moment) -> Finding | None:
-        """Looks at the last records."""
+        """Looks at the record."""
         track = now.past["grad_norm"]
-        if track.count < OF_LAST[1]:
+        norm = track.last
+        if norm - norm != 0:
             return None
-        self.enough = True
-        bound = NOTHING * track.highest
-        if track.last > bound:
+        self.enough = self.enough or track.count >= EXACT_IN_A_ROW
+        none = norm <= NOTHING * min(track.highest, LARGEST)
+        self._exact = norm == 0 and (self._exact or not self._chance.count)
+        sure = self._chance.hold(now.step, none, EXACT_IN_A_ROW if self._exact else IN_A_ROW)
+        if not sure or at_its_top(now.past.get("reward"), IN_A_ROW):
             return None
-        exact = not any(0 < norm <= bound for norm in track.newest(OF_LAST[1]))
-        count, of = EXACT_OF_LAST if exact else OF_LAST
-        none = [norm <= bound for norm in track.newest(of)]
-        if sum(none) < count:
-            return None
-        onset = list(track.steps)[-of:][none.index(True)]
-        text = (
-            f"grad_norm is {track.last:.3g} or so in {sum(none)} of {of} records; the largest was {track.highest:.3g}"
-        )
-        return self.finding(now, onset, ["grad_norm"], text, value=track.last, largest=track.highest)
+        count = self._chance.count
+        text = f"grad_norm is {norm:.3g} or so in {count} records in a row; the largest was {track.highest:.3g}"
+        return self.finding(now, self._chance.onset, ["grad_norm"], text, value=norm, largest=track.highest)

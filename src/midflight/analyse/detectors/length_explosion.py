@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment, start_level
+from midflight.analyse.detectors.base import Detector, Moment, at_its_top, start_level
 from midflight.records import Finding, Severity
 
 LEVEL = 10
@@ -30,8 +30,11 @@ class LengthExplosion(Detector):
         if track.count < 2 * LEVEL or reward is None or reward.count < 2 * LEVEL:
             return None
         self.enough = True
-        start, level = start_level(track), track.median(LEVEL)
-        if level <= TIMES * start or reward.median(LEVEL) > start_level(reward):
+        start = start_level(track)
+        if not track.last > TIMES * start:  # what brings a median above is itself above
+            return None
+        level = track.median(LEVEL)
+        if level <= TIMES * start or reward.median(LEVEL) > start_level(reward) or at_its_top(reward, LEVEL):
             return None
         text = f"mean length {level:.4g} tokens after {start:.4g} at the start, reward no higher"
         return self.finding(

@@ -8,19 +8,26 @@ from typing import ClassVar
 from midflight.analyse.detectors.base import SUPERVISED, Detector, Moment, Streak, start_level
 from midflight.records import Finding, Severity
 
-WINDOW = 128
-"""Records that tell the level and the noise, as in OLMo-core."""
+LEVEL, WINDOW = 32, 128
+"""Records that tell the level, and the noise about it, as in OLMo-core."""
+EVERY = 8
+"""Records after which they are looked at anew."""
 SIGMA = 6.0
 """Robust standard deviations above the level, as in OLMo-core."""
+SMALL, SMALL_OF_START = 0.1, 0.006
+"""Share of the level, and of the first loss, below which nothing is a spike, however little noise there is: another
+mixture of data moves the loss as much."""
 IN_A_ROW = 3
 """A single odd batch makes one high record, and is no concern."""
 WARM_UP = 20
 BEYOND = 10.0
 """Times the largest loss ever seen, after the warm-up, as in Megatron-LM: one record is enough."""
+RL_LOSS = 1.0
+"""The loss of a policy gradient stays below it where advantages have unit variance; it begins at 0."""
 
 
 class LossSpike(Detector):
-    """Three records in a row more than 6 robust standard deviations above the level, or ten times all before."""
+    """Three records in a row above the level by 6 robust standard deviations and a tenth; or ten times all before."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("loss",)
@@ -47,17 +54,17 @@ class LossSpike(Detector):
         if self._seen <= WARM_UP:
             return None
         self.enough = True
-        if largest and loss > BEYOND * largest:
+        supervised = now.facts.algorithm in SUPERVISED
+        if largest and loss > BEYOND * largest and (supervised or loss > RL_LOSS):
             text = f"loss {loss:.4g} is {loss / largest:.3g} times the largest of {self._seen - 1} records before"
             return self.finding(now, now.step, ["loss"], text, value=loss, largest_before=largest)
-        if now.facts.algorithm not in SUPERVISED:  # the loss of policy gradients has no level
+        if not supervised:  # the loss of policy gradients has no level
             return None
-        if not self._streak.count:
-            self._level = track.centre_and_spread(WINDOW)
-        assert self._level is not None
-        level, spread = self._level
-        height = SIGMA * max(spread, 0.01 * abs(level), 0.001 * abs(start_level(track)))
+        if self._level is None or (not self._streak.count and self._seen % EVERY == 0):
+            self._level = track.median(LEVEL), track.noise(WINDOW)
+        level, noise = self._level
+        height = max(SIGMA * noise, SMALL * abs(level), SMALL_OF_START * abs(start_level(track)))
         if self._streak.hold(now.step, loss > level + height) < IN_A_ROW:
             return None
         text = f"loss {loss:.4g} is above {level + height:.4g} for {IN_A_ROW} records; before it was {level:.4g}"
-        return self.finding(now, self._streak.onset, ["loss"], text, value=loss, level=level, spread=spread)
+        return self.finding(now, self._streak.onset, ["loss"], text, value=loss, level=level, noise=noise)

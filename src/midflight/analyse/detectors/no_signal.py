@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment, Streak, start_level
+from midflight.analyse.detectors.base import Chance, Detector, Moment, Streak, at_its_top, start_level
 from midflight.records import Finding, Severity
 
 IN_A_ROW = 5
@@ -18,11 +18,15 @@ SHARE = 0.8
 """Mean share of groups without spread, over the last records, from which on batches are wasted."""
 SHARE_LEARNED = 0.9
 """The same where the reward has risen: groups may be all right."""
-SHARE_OF = 10
+SHARE_OF = (10, 30)
+"""Records, and steps, over which it is the mean: a step may have a single group."""
 
 
 class NoSignal(Detector):
-    """Constant reward without spread, or four fifths of all groups without spread."""
+    """Constant reward without spread for five records, or four fifths of all groups without spread over thirty steps.
+
+    More records where such were frequent before; never for shares where the reward is at its top.
+    """
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("reward", "reward_std", "frac_reward_zero_std")
@@ -35,7 +39,7 @@ class NoSignal(Detector):
     confirm = "Split the groups into all-right and all-wrong. Does the reward function ever give two values?"
 
     def __init__(self) -> None:
-        self._streak = Streak()
+        self._silent, self._same = Chance(IN_A_ROW), Streak()
         self._reward: float | None = None
 
     def update(self, now: Moment) -> Finding | None:
@@ -55,24 +59,31 @@ class NoSignal(Detector):
             WITHOUT_SPREAD_KNOWN if spread is None else SATURATED if varied and reward == track.highest else IN_A_ROW
         )
         self.enough = self.enough or track.count >= needed
-        first = track.count == 1
-        if self._streak.hold(now.step, (none or spread is None) and (same or first)) < needed:
+        count = self._same.hold(now.step, same) + 1
+        rare = self._silent.hold(now.step, same if spread is None else none)
+        if not rare or count < needed or (none and self._silent.count < needed):
             return None
-        text = f"reward {reward:.4g} to the digit, without spread, in {self._streak.count} records in a row"
+        text = f"reward {reward:.4g} to the digit, without spread, in {count} records in a row"
         metrics = [name for name in self.needs if name in now.values]
-        return self.finding(now, self._streak.onset, metrics, text, reward=reward, records=self._streak.count)
+        return self.finding(now, self._silent.onset, metrics, text, reward=reward, records=count)
 
     def _without_spread(self, now: Moment) -> Finding | None:
         track = now.past.get("frac_reward_zero_std")
-        if "frac_reward_zero_std" not in now.values or track is None or track.count < SHARE_OF:
+        reward = now.past.get("reward")
+        records, steps = SHARE_OF
+        if "frac_reward_zero_std" not in now.values or track is None or track.count < records:
+            return None
+        count = records if now.step - track.step_of_newest(records) >= steps - now.span else steps
+        if track.count < count:
             return None
         self.enough = True
-        shares = track.newest(SHARE_OF)
+        shares = track.newest(count)
         mean = sum(shares) / len(shares)
-        reward = now.past.get("reward")
-        learned = reward is not None and reward.count > 5 and reward.median(SHARE_OF) > start_level(reward)
-        if mean < (SHARE_LEARNED if learned else SHARE):
+        if mean < SHARE or at_its_top(reward, records):
             return None
-        text = f"{mean:.0%} of the groups have no spread, over {SHARE_OF} records"
-        onset = track.step_of_newest(SHARE_OF)
+        learned = reward is not None and reward.count > records and reward.median(records) > start_level(reward)
+        if learned and mean < SHARE_LEARNED:
+            return None
+        text = f"{mean:.0%} of the groups have no spread, over {count} records"
+        onset = track.step_of_newest(count)
         return self.finding(now, onset, ["frac_reward_zero_std"], text, share=mean)

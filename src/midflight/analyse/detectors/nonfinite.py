@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment
+from midflight.analyse.detectors.base import Detector, Moment, Streak
 from midflight.records import Finding, Severity
 
 WARM_UP = 20
 """First records in which a loss scaler still looks for its scale: infinite gradients there are skipped steps."""
-IN_A_ROW = 3
-"""Records in a row after which a gradient that is not finite is no skipped step any more."""
+IN_A_ROW, WARM_UP_IN_A_ROW = 3, 10
+"""Records in a row after which a gradient that is not finite is no skipped step any more; and in the warm-up."""
 
 
 class NonFinite(Detector):
-    """A loss, reward or divergence that is not finite at once; a gradient, if it stays so."""
+    """A loss, reward or divergence that is not finite, at once; a gradient is a note first, and more if it stays so."""
 
     severity: ClassVar[Severity] = "stop"
-    needs = ("loss", "grad_norm", "kl", "entropy", "reward", "eval_loss", "logps_chosen", "logps_rejected")
+    needs = (
+        "loss", "policy_loss", "value_loss", "grad_norm", "kl", "entropy", "reward", "eval_loss", "logps_chosen",
+        "logps_rejected",
+    )  # fmt: skip
     meaning = "A number overflowed or was never one; from here on every weight may be NaN."
     advice = (
         "Go back to the checkpoint before it; look at the batch of that step; lower the learning rate, clip gradients, "
@@ -28,22 +31,24 @@ class NonFinite(Detector):
 
     def __init__(self) -> None:
         self._records = 0
-        self._skipped = 0
+        self._skipped = Streak()
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at each value of the record."""
         self.enough = True
         self._records += 1
-        broken = [name for name in self.needs if not math.isfinite(now.values.get(name, 0.0))]
-        if broken == ["grad_norm"]:
-            if self._records <= WARM_UP:
-                return None
-            self._skipped += 1
-            severity: Severity = "stop" if self._skipped >= IN_A_ROW else "note"
-            text = f"grad_norm is {now.values['grad_norm']:g}: the step is skipped if the optimiser checks"
-            return self.finding(now, now.step, broken, text, severity, value=now.values["grad_norm"])
-        if not broken:
-            self._skipped = 0
-            return None
+        broken = [name for name in now.names if not math.isfinite(now.values[name])]
+        count = self._skipped.hold(now.step, "grad_norm" in broken)
         text = ", ".join(f"{name} is {now.values[name]:g}" for name in broken)
-        return self.finding(now, now.step, broken, text, value=now.values[broken[0]])
+        if not broken:
+            return None
+        if broken != ["grad_norm"]:
+            return self.finding(now, now.step, broken, text, value=now.values[broken[0]])
+        early = self._records <= WARM_UP
+        if count >= (WARM_UP_IN_A_ROW if early else IN_A_ROW):
+            text += f" for {count} records"
+            return self.finding(now, self._skipped.onset, broken, text, value=now.values["grad_norm"], records=count)
+        if early:
+            return None
+        text += ": the step is skipped if the optimiser checks"
+        return self.finding(now, now.step, broken, text, "note", value=now.values["grad_norm"])

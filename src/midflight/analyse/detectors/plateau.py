@@ -6,17 +6,21 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment, Track, start_level
+from midflight.analyse.detectors.base import Detector, Moment, Track, at_its_top, start_level
 from midflight.records import Finding, Severity
 
 RECORDS = 200
 """Records of reward: a rise by a standard deviation of single records would be seen with more than 80 % in as many."""
 Z = 2.0
 """Standard errors of the slope within which there is none."""
+LOOKS = 1.25
+"""Times as many records as at the last look: who looks often sees nothing somewhere."""
 EVERY = 10
-"""Records between two looks."""
-TOP = 0.05
-"""Share of the range below its top where a reward is no plateau, but done."""
+"""Records between two looks at a loss."""
+RISE = 0.75
+"""Standard deviations of single records by which the reward has not risen over all of them, at best."""
+PLANNED = 0.5
+"""Share of the planned steps before which a reward may be yet to come."""
 LEVEL = 32
 """Records of loss whose median is the level."""
 STEP_OF_GAIN = 0.03
@@ -31,7 +35,10 @@ POWER = 2.8
 
 
 class Plateau(Detector):
-    """Reward without a trend over 200 records, or a fine-tuning loss that stands still thrice as long as it fell."""
+    """A reward without a trend over 200 records and half of the plan; or a loss that stands still for long.
+
+    For long is three times as long as it fell, 100 records at least.
+    """
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("reward", "loss")
@@ -45,6 +52,7 @@ class Plateau(Detector):
 
     def __init__(self) -> None:
         self._sums = _Line()
+        self._next_look = RECORDS
         self._best = math.inf
         self._best_step = 0
         self._since = 0
@@ -64,12 +72,14 @@ class Plateau(Detector):
         if reward - reward != 0:
             return None
         line.add(now.step, reward)
-        if line.n < RECORDS or line.n % EVERY:
+        if line.n < self._next_look:
             return None
+        self._next_look = math.ceil(line.n * LOOKS)
         self.enough = True
         slope, error = line.slope()
-        done = track.highest - track.median(EVERY) < TOP * (track.highest - track.lowest)
-        if error == 0 or abs(slope) > Z * error or done:
+        early = now.facts.planned_steps is not None and now.step < PLANNED * now.facts.planned_steps
+        most = (slope + Z * error) * (now.step - line.first)
+        if error == 0 or abs(slope) > Z * error or most > RISE * line.spread or early or at_its_top(track, EVERY):
             return None
         text = f"reward moved by {slope * 1000:+.2g} ± {error * 1000:.2g} a thousand steps over {line.n} records"
         return self.finding(now, line.first, ["reward"], text, slope=slope, stderr=error, records=line.n)
@@ -116,6 +126,11 @@ class _Line:
         self.n += 1
         self._x, self._y = self._x + x, self._y + value
         self._xx, self._xy, self._yy = self._xx + x * x, self._xy + x * value, self._yy + value * value
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the values."""
+        return math.sqrt(max(0.0, self._yy - self._y * self._y / self.n) / (self.n - 1))
 
     def slope(self) -> tuple[float, float]:
         """Slope and its standard error (least squares)."""

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import MAD_TO_SD, Detector, Moment, Streak, start_level
+from midflight.analyse.detectors.base import Detector, Moment, Streak, start_level
 from midflight.records import Finding, Severity
 
 LEVEL = 20
 """Records whose mean is the level."""
 SIGMA = 5.0
 """Standard errors of the difference of two levels; the best of many levels is lucky by some."""
+CHANGE_TO_SD = math.sqrt(math.pi) / 2
+"""Standard deviation of normal values over the mean size of their changes (von Neumann)."""
+SMALL = 0.1
+"""Share of the range of the reward that is no loss."""
 GIVEN_BACK = 0.5
 """Share of the gain since the start that is lost again."""
 IN_A_ROW = 20
 
 
 class RewardDegrade(Detector):
-    """For 20 records the level is 5 standard errors below its best, and half of the gain is gone."""
+    """For 20 records the level is below its best by 5 standard errors, half of the gain and a tenth of the range."""
 
     severity: ClassVar[Severity] = "warn"
     needs: ClassVar[Sequence[str]] = ("reward",)
@@ -37,19 +42,22 @@ class RewardDegrade(Detector):
     def update(self, now: Moment) -> Finding | None:
         """Looks at the level against its best."""
         track = now.past["reward"]
-        if track.count < 3 * LEVEL:
+        if track.count < 2 * LEVEL:
             return None
         self.enough = True
         newest = track.newest(LEVEL)
         level = sum(newest) / LEVEL
         self._best = max(self._best, level)
-        wide = track.newest(4 * LEVEL)
-        changes = sorted(abs(a - b) for a, b in zip(wide[1:], wide, strict=False))
-        spread = MAD_TO_SD * changes[len(changes) // 2] / math.sqrt(2)  # of single records, trends aside
-        drop = SIGMA * max(spread, 1e-12) * math.sqrt(2 / LEVEL)
-        lost = self._best - level
-        gone = lost > GIVEN_BACK * max(0.0, self._best - start_level(track, n=10))
-        if self._streak.hold(now.step, lost > drop and gone) < IN_A_ROW:
+        lost, gained = self._best - level, max(0.0, self._best - start_level(track, n=10))
+        much = lost > max(GIVEN_BACK * gained, SMALL * (track.highest - track.lowest))
+        spread = _spread(track.newest(4 * LEVEL)) if much else math.nan
+        if self._streak.hold(now.step, much and lost > SIGMA * spread * math.sqrt(2 / LEVEL)) < IN_A_ROW:
             return None
         text = f"reward {level:.3g} (mean of {LEVEL} records) after {self._best:.3g} at its best"
         return self.finding(now, self._streak.onset, ["reward"], text, level=level, best=self._best, spread=spread)
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Standard deviation of single values, trends aside."""
+    changes = [abs(after - before) for before, after in pairwise(values)]
+    return CHANGE_TO_SD * sum(changes) / len(changes)

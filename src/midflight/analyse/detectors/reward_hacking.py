@@ -14,8 +14,6 @@ EVALS = 2
 """Held-out evaluations in a row that are below the best."""
 FALL = 0.1
 """Fall of a held-out score from its best, as a share of it."""
-HELD_OUT = ("heldout/", "eval_reward", "eval_accuracy")
-"""Series that tell what the reward stands for; of those below ``heldout/`` more is better."""
 LENGTH_LEFT = 0.2
 """Share of the length at the start: an answer without its reasoning."""
 
@@ -37,15 +35,17 @@ class RewardHacking(Detector):
     def update(self, now: Moment) -> Finding | None:
         """Looks at held-out scores, and at lengths."""
         reward = now.past.get("reward")
-        if reward is None or reward.count < 2 * LEVEL:
+        names = [name for name in now.names if name != "completion_length"]
+        bare = self._is_bare(now)
+        if not (names or bare) or reward is None or reward.count < 2 * LEVEL:
             return None
         risen = reward.median(LEVEL) - start_level(reward)
         if risen <= reward.centre_and_spread(2 * LEVEL)[1]:
             return None
-        return self._held_out(now, reward) or self._bare(now, reward)
+        return self._held_out(now, reward, names) or (self._bare(now, reward) if bare else None)
 
-    def _held_out(self, now: Moment, reward: Track) -> Finding | None:
-        for name in [name for name in now.values if name.startswith(HELD_OUT)]:
+    def _held_out(self, now: Moment, reward: Track, names: Sequence[str]) -> Finding | None:
+        for name in names:
             score = now.values[name]
             best, at = self._best.get(name, (float("-inf"), now.step))
             self.enough = True
@@ -59,13 +59,16 @@ class RewardHacking(Detector):
             return self.finding(now, at, [name, "reward"], text, score=score, best=best, reward=reward.median(LEVEL))
         return None
 
-    def _bare(self, now: Moment, reward: Track) -> Finding | None:
+    def _is_bare(self, now: Moment) -> bool:
         length = now.past.get("completion_length")
         if "completion_length" not in now.values or length is None or length.count < LEVEL:
-            return None
+            return False
+        bound = LENGTH_LEFT * start_level(length, max, 3)
+        return length.last < bound and length.median(LEVEL) < bound
+
+    def _bare(self, now: Moment, reward: Track) -> Finding:
+        length = now.past["completion_length"]
         start, level = start_level(length, max, 3), length.median(LEVEL)
-        if level >= LENGTH_LEFT * start:
-            return None
         text = f"reward {reward.median(LEVEL):.3g} after {start_level(reward):.3g}, with answers of {level:.3g} tokens"
         return self.finding(
             now, length.step_of_newest(LEVEL), ["reward", "completion_length"], text, "warn", level=level, start=start

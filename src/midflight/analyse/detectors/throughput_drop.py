@@ -39,6 +39,8 @@ class ThroughputDrop(Detector):
         self.enough = True
         if not self._streak.count:
             self._normal, _ = track.centre_and_spread(BEFORE)
+        if not self._streak.count and track.last >= LEFT * self._normal:
+            return None
         level = track.median(LEVEL)
         if self._streak.hold(now.step, level < LEFT * self._normal) < IN_A_ROW:
             return None

@@ -20,7 +20,7 @@ class TooGood(Detector):
 
     severity: ClassVar[Severity] = "stop"
     needs: ClassVar[Sequence[str]] = ("loss",)
-    algorithms = frozenset({"sft"})
+    algorithms = frozenset({"sft", "pretrain"})  # a summed loss makes fine-tuning look like the other
     meaning = "A leak: the target can be read off the input, or the loss counts what is the same in every example."
     advice = "Print a batch as the model sees it, with the labels; look for the answer in the prompt, and at the mask."
     confirm = "Does the loss stay as low on items that share nothing with the training set?"
@@ -33,7 +33,10 @@ class TooGood(Detector):
         if epoch is None and track.count > 10 * LEVEL:
             return None
         self.enough = True
-        start, level = start_level(track, n=3), track.median(LEVEL)
+        start = start_level(track, max, 3)
+        if start <= 0 or track.last >= LEFT * start:  # what brings a median below is itself below
+            return None
+        level = track.median(LEVEL)
         if level >= LEFT * start:
             return None
         text = f"loss {level:.3g} after {start:.3g} at the start: {level / start:.1%} is left within the first epoch"

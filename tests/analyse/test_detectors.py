@@ -1,0 +1,229 @@
+"""Each detector finds its kind with the right onset, and is silent on the nearest healthy run."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shapes import FALLING, NOISE, RISING, SHAPES, STEPS, diagnosis, noisy, with_at
+
+from conftest import ROOT
+from midflight import catalog
+from midflight.analyse.detectors.base import Chance, Detector, Facts, Track
+from midflight.analyse.diagnose import PACKAGE, Watch, guess_algorithm
+from midflight.errors import UnknownKeyError
+from midflight.records import SEVERITIES
+
+KINDS = catalog.keys(PACKAGE)
+
+
+def test_every_detector_has_a_shape():
+    assert set(SHAPES) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_run_that_shows_it(kind):
+    shape = SHAPES[kind]
+    (finding,) = shape.diagnose(kind).findings
+    assert finding.kind == kind
+    assert shape.onset[0] <= finding.onset <= shape.onset[1]
+    assert finding.onset <= finding.noticed
+    assert finding.text
+    assert all(math.isfinite(value) for name, value in finding.evidence.items() if kind != "nonfinite")
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_its_nearest_healthy_neighbour(kind):
+    found = SHAPES[kind].diagnose(kind, healthy=True)
+    assert not found.findings
+    assert found.judged == [kind]  # silent, and not for lack of data
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_no_other_detector_finds_a_healthy_neighbour_ill(kind):
+    shape = SHAPES[kind]
+    found = diagnosis({**shape.rest, **shape.healthy}, shape.algorithm, planned=shape.planned)
+    assert {one.kind for one in found.findings} <= ({"loss_spike"} if kind == "divergence" else set())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_says_what_it_means_and_what_to_do(kind):
+    detector = catalog.load(PACKAGE, kind, Detector)
+    assert detector.severity in SEVERITIES
+    assert detector.needs
+    assert all(len(text) > 20 for text in (detector.meaning, detector.advice, detector.confirm))
+    assert "?" in detector.confirm
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_elsewhere_its_signal_is_void(kind):
+    shape = SHAPES[kind]
+    others = {"pretrain", "sft", "reward_model", "preference", "rl"} - catalog.load(PACKAGE, kind, Detector).algorithms
+    for algorithm in others:
+        assert not diagnosis({**shape.rest, **shape.ill}, algorithm, kind, shape.planned).findings
+
+
+def test_an_unknown_detector():
+    with pytest.raises(UnknownKeyError, match="loss_spike"):
+        Watch(Facts(), ["loss_spikes"])
+
+
+# -- what is hard about single kinds ---------------------------------------------------------------------------------
+
+
+def test_a_gradient_that_stays_nan_is_a_note_first_and_worse_after():
+    norm = np.where(STEPS < 100, 1.0, np.nan)
+    found = diagnosis({"grad_norm": norm, "loss": FALLING}, "sft", "nonfinite").findings
+    assert [(one.severity, one.onset, one.noticed) for one in found] == [("note", 100, 100), ("stop", 100, 102)]
+
+
+def test_a_loss_scaler_that_looks_for_its_scale_is_none():
+    norm = np.where(STEPS < 9, np.inf, 1.0)
+    assert not diagnosis({"grad_norm": norm}, "sft").findings
+    assert diagnosis({"grad_norm": np.where(STEPS < 15, np.inf, 1.0)}, "sft").findings[0].severity == "stop"
+
+
+def test_a_detector_that_said_it_mildly_is_asked_until_it_can_say_more():
+    length, score = (
+        np.where(STEPS < 60, 400.0, 5.0),
+        np.where(STEPS % 10, np.nan, np.interp(STEPS, [90, 150], [0.6, 0.1])),
+    )
+    found = diagnosis({"reward": RISING, "completion_length": length, "eval_accuracy": score}, "rl", "reward_hacking")
+    assert [one.severity for one in found.findings] == ["warn", "stop"]
+
+
+def test_the_loss_of_a_policy_gradient_begins_at_nothing():
+    loss = np.where(STEPS < 30, 1e-6, 0.04) * np.abs(NOISE[0])
+    assert not diagnosis({"loss": loss, "reward": RISING}, "rl", "loss_spike").findings
+    assert diagnosis({"loss": with_at(loss, s150=5e7), "reward": RISING}, "rl", "loss_spike").findings
+
+
+def test_penalties_that_never_fire_are_at_their_best():
+    values = {"reward": RISING, "rewards/overlong_penalty": 0.0 * STEPS}
+    assert not diagnosis(values, "rl", "dead_component").findings
+
+
+def test_a_single_group_that_is_all_wrong_now_and_then_is_no_missing_signal():
+    """One prompt a step, 8 answers, 12 % right: four steps in ten have no spread, five in a row come by chance."""
+    draw = np.random.default_rng(3)
+    right = draw.binomial(8, 0.12, 2000) / 8
+    spread = np.sqrt(right * (1 - right))
+    run = max(len(zeros) for zeros in "".join("0" if value == 0 else "1" for value in right).split("1"))
+    assert run >= 6  # a rule of five in a row would ring
+    assert run < 12
+    values = {"reward": right, "reward_std": spread, "grad_norm": spread, "frac_reward_zero_std": (spread == 0) * 1.0}
+    assert not {"no_signal", "grad_vanish"} & {one.kind for one in diagnosis(values, "rl").findings}
+
+
+def test_all_right_is_done_and_not_ill():
+    """A task that saturates: nine groups in ten have no spread, gradients are 0 now and then, the reward is at its top."""
+    silent = np.interp(STEPS, [1, 80], [0.3, 0.95])
+    reward = np.interp(STEPS, [1, 80], [0.4, 0.99]) - 0.01 * np.abs(NOISE[0])
+    values = {"reward": reward, "frac_reward_zero_std": silent, "grad_norm": np.where(STEPS > 120, 0.0, 0.1)}
+    assert not diagnosis(values, "rl").findings
+
+
+def test_a_kl_summed_over_the_answer_has_another_bound():
+    kl = np.interp(STEPS, [1, 200], [0.0, 20.0])
+    columns = {"kl": (STEPS.tolist(), kl.tolist())}
+    from midflight.analyse.diagnose import diagnose
+
+    assert not diagnose("ppo", columns, Facts("rl", names={"kl": "objective/kl"})).findings
+    assert diagnose("grpo", columns, Facts("rl", names={"kl": "kl"})).findings
+
+
+def test_a_held_out_loss_that_falls_is_no_plateau():
+    loss = noisy(np.where(STEPS < 20, 3 - STEPS / 10, 1.0), 0.001)
+    still = {"loss": np.concatenate([loss, 1 + 0.001 * NOISE[1], 1 + 0.001 * NOISE[2]])}
+    evals = np.where(np.arange(600) % 50 == 49, 2 - np.arange(600) / 1000, np.nan)
+    assert [one.kind for one in diagnosis(still, "sft").findings] == ["plateau"]
+    assert not diagnosis({**still, "eval_loss": evals}, "sft").findings
+
+
+# -- values that nobody expects --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["pretrain", "sft", "preference", "rl"])
+def test_any_values_at_all(algorithm):
+    names = sorted({need for kind in KINDS for need in catalog.load(PACKAGE, kind, Detector).needs})
+    names = [name + "x" if name.endswith("/") else name for name in names]
+
+    @given(st.lists(st.dictionaries(st.sampled_from(names), st.floats() | st.just(0.0)), max_size=60))
+    def holds(records):
+        watch = Watch(Facts(algorithm, 50, 64))
+        for step, values in enumerate(records):
+            for finding in watch.record(step, values):
+                assert finding.onset <= finding.noticed == step
+        said = [(one.kind, SEVERITIES.index(one.severity)) for one in watch.findings]
+        assert len(set(said)) == len(said)
+
+    holds()
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e300, 1e300])
+def test_all_equal(value):
+    series = np.full(400, value)
+    found = diagnosis({"loss": series, "grad_norm": np.abs(series), "eval_loss": series}, "sft").findings
+    assert {one.kind for one in found} <= {"grad_vanish"}  # a gradient of 0 in every record is none
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_no_data_and_one_record(number):
+    found = diagnosis({"loss": FALLING[:number], "grad_norm": FALLING[:number]}, "sft")
+    assert not found.findings
+    assert found.num_records == number
+
+
+# -- the small parts -------------------------------------------------------------------------------------------------
+
+
+def test_noise_does_not_see_trends_and_jumps():
+    values = 5 - STEPS / 50 + 0.1 * NOISE[0] + np.where(STEPS > 100, 3.0, 0.0)
+    track = Track()
+    for step, value in zip(STEPS, values, strict=True):
+        track.add(int(step), float(value))
+    assert track.noise(128) == pytest.approx(0.1, rel=0.25)
+    assert track.centre_and_spread(128)[1] > 0.5
+
+
+def test_chance_asks_for_more_where_it_was_frequent():
+    def needed(share: float) -> int:
+        draw, chance = np.random.default_rng(0), Chance(5)
+        for step in range(400):
+            chance.hold(step, bool(draw.random() < share))
+        chance.hold(400, False)
+        return next(count for count in range(1, 100) if chance.hold(400 + count, True))
+
+    assert [needed(share) for share in (0.0, 0.3, 0.8)] == [5, pytest.approx(9, abs=1), pytest.approx(40, abs=5)]
+
+
+@pytest.mark.parametrize(
+    ("names", "first", "algorithm"),
+    [
+        ({"loss": "loss", "grad_norm": "grad_norm"}, 1.9, "sft"),
+        ({"loss": "loss"}, 10.9, "pretrain"),
+        ({"loss": "loss", "margins": "rewards/margins"}, 0.69, "preference"),
+        ({"loss": "dpo_loss"}, 0.69, "preference"),
+        ({"loss": "loss", "reward": "reward", "rewards/format": "rewards/format/mean"}, 0.0, "rl"),
+        ({"policy_loss": "actor/pg_loss", "clip_ratio": "actor/pg_clipfrac"}, math.nan, "rl"),
+        ({"loss": "loss", "entropy": "entropy", "token_accuracy": "mean_token_accuracy"}, 0.9, "sft"),
+    ],
+)
+def test_what_is_trained_is_told_by_names_and_by_where_the_loss_begins(names, first, algorithm):
+    assert guess_algorithm(names, first) == algorithm
+
+
+def test_the_benchmark_of_synthetic_logs_holds():
+    script = ROOT / "benchmarks" / "bench_synthetic.py"
+    done = subprocess.run(
+        [sys.executable, script, "--healthy", "40", "--ill", "6", "--seed", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
