@@ -1,6 +1,8 @@
 import { defineConfig } from "vitest/config";
 import { viteSingleFile } from "vite-plugin-singlefile";
 
+const server = process.env["MIDFLIGHT_SERVER"] ?? "http://127.0.0.1:8765";
+
 // `vite build` makes index.html and assets/ for the server; `vite build --mode report` makes report.html, all in one file.
 export default defineConfig(({ mode }) => ({
   base: "/",
@@ -12,6 +14,6 @@ export default defineConfig(({ mode }) => ({
     modulePreload: { polyfill: false },
     rollupOptions: { input: mode === "report" ? "report.html" : "index.html" },
   },
-  server: { proxy: { "/api": process.env["MIDFLIGHT_SERVER"] ?? "http://127.0.0.1:8765" } },
+  server: { proxy: { "/api": server, "/login": server, "/logout": server } },
   test: { environment: "happy-dom", include: ["test/**/*.test.{ts,tsx}"] },
 }));

@@ -46,7 +46,7 @@ export async function openPanel() {
   const made = spawnSync(python, [join(here, "make_store.py"), store], { env, encoding: "utf8" });
   if (made.status !== 0) throw new Error(made.stderr);
   const port = await freePort();
-  const server = spawn(python, ["-m", "midflight", "serve", "--store", store, "--port", String(port)], { env, cwd: folder });
+  const server = spawn(python, ["-m", "midflight", "serve", "--store", store, "--port", String(port), "--allow-write"], { env, cwd: folder });
   const base = `http://127.0.0.1:${port}`;
   await untilItAnswers(`${base}/api/projects`, server);
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });

@@ -167,6 +167,21 @@ test("hostile text is text", async () => {
   await context.close();
 });
 
+test("tags are changed where the server lets the page write", async () => {
+  const { page, wrong, context } = await openPage(panel);
+  await page.goto(`${panel.base}/run/2`);
+  await page.locator(".run-head button.link").click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("kept, <b>");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => [...document.querySelectorAll(".run-head .tag")].map((tag) => tag.textContent).join() === "kept,<b>");
+  await page.reload();
+  await page.locator(".run-head .tag").first().waitFor();
+  assert.deepEqual(await page.locator(".run-head .tag").allInnerTexts(), ["kept", "<b>"]);
+  assert.deepEqual(wrong, []);
+  await context.close();
+});
+
 test("a training that writes is seen within a second; scroll and selection stay", async () => {
   const writer = startWriter(panel);
   const { page, wrong, context } = await openPage(panel, { viewport: { width: 1280, height: 420 } });

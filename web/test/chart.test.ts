@@ -9,7 +9,7 @@ function lineOf(xs: number[], ys: number[], more: Partial<Line> = {}): Line {
 }
 
 function pictureOf(lines: Line[], more: Partial<Picture> = {}): Picture {
-  return { ...EMPTY, spellX: String, tickX: String, lines, ...more };
+  return { ...EMPTY, spellX: String, tickX: String, wholeX: true, lines, ...more };
 }
 
 describe("palette", () => {

@@ -14,13 +14,15 @@ export interface Axes {
 export interface Spelling {
   spellX: (x: number) => string;
   tickX: (x: number) => string;
+  wholeX: boolean;
 }
 
 /** How places on an axis are written, and in little room. */
 export function spelling(kind: AxisKind): Spelling {
-  if (kind === "wall") return { spellX: duration, tickX: duration };
+  if (kind === "wall") return { spellX: duration, tickX: duration, wholeX: false };
   const tickX = (x: number) => number(x, 4);
-  return { spellX: kind === "step" ? (x) => count(Math.floor(x)) : (x) => number(x, 6), tickX };
+  if (kind === "step") return { spellX: (x) => count(Math.floor(x)), tickX, wholeX: true };
+  return { spellX: (x) => number(x, 6), tickX, wholeX: false };
 }
 
 interface Table {

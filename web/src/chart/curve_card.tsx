@@ -52,17 +52,18 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (x: number | nu
   const zoom = useRef(props.onZoom);
   zoom.current = props.onZoom;
   const { picture, focus, height } = props;
-  const latest = useRef(picture);
-  latest.current = picture;
+  const latest = useRef({ picture, focus });
+  latest.current = { picture, focus };
   const drawn = seen && picture !== null && picture.lines.length > 0;
   useEffect(() => {
     const host = canvas.current;
     if (!drawn || !host) return;
     const observer = new ResizeObserver(() => plot.current?.resize(host.clientWidth, height));
     const cancel = soon(() => {
-      if (!latest.current) return;
+      const { picture: first, focus: firstFocus } = latest.current;
+      if (!first) return;
       const hooks = { onCursor, onZoom: (range: Range | null) => zoom.current(range) };
-      plot.current = new Plot(host, latest.current, hooks, host.clientWidth, height);
+      plot.current = new Plot(host, first, firstFocus, hooks, host.clientWidth, height);
       observer.observe(host);
     });
     return () => {

@@ -36,9 +36,11 @@ export interface Picture {
   spellX: (x: number) => string;
   /** The same in the little room of an axis. */
   tickX: (x: number) => string;
+  /** Whether there is nothing between whole numbers of x. */
+  wholeX: boolean;
 }
 
-export const EMPTY: Omit<Picture, "lines" | "spellX" | "tickX"> = {
+export const EMPTY: Omit<Picture, "lines" | "spellX" | "tickX" | "wholeX"> = {
   envelope: null,
   markers: [],
   windows: [],
@@ -94,7 +96,7 @@ export function extentY(picture: Picture, [from, to]: Range): Range {
 function padded(low: number, high: number, log: boolean): Range {
   if (!(low <= high)) return log ? [0.1, 1] : [0, 1];
   if (log) return low === high ? [low / 2, high * 2] : [low / (high / low) ** 0.05, high * (high / low) ** 0.05];
-  const pad = low === high ? Math.abs(low) * 0.1 || 1 : (high - low) * 0.06;
+  const pad = low === high ? Math.abs(low) * 0.11 || 1 : (high - low) * 0.06;
   return [low - pad, high + pad];
 }
 

@@ -15,6 +15,8 @@ export interface Hooks {
 
 const FONT = '10.5px system-ui, -apple-system, "Segoe UI", sans-serif';
 const MOST_PLACES = 8;
+/** Distances of places on an axis of steps. */
+const WHOLE = Array.from({ length: 17 }, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
 const linked = uPlot.sync("x");
 
 /** Colours of the theme, out of the style sheet. */
@@ -42,11 +44,12 @@ function spellY(values: number[], step: number): string[] {
 export class Plot {
   private readonly chart: uPlot;
   private ranges: { x: Range; y: Range };
-  private focus: number | null = null;
 
   constructor(
     host: HTMLElement,
     private picture: Picture,
+    /** The run that stands out; null = none. */
+    private focus: number | null,
     private readonly hooks: Hooks,
     width: number,
     height: number,
@@ -95,7 +98,7 @@ export class Plot {
         y: { distr: this.picture.log ? 3 : 1, range: () => this.ranges.y },
       },
       axes: [
-        { ...axis, grid: { show: false }, size: 20, gap: 3, space: 60, values: (_, splits) => splits.map((x) => this.picture.tickX(x)) },
+        { ...axis, grid: { show: false }, size: 20, gap: 3, space: 60, ...(this.picture.wholeX && { incrs: WHOLE }), values: (_, splits) => splits.map((x) => this.picture.tickX(x)) },
         {
           ...axis,
           size: (_, values) => 10 + 6.2 * Math.max(2, ...(values ?? []).map((text) => text?.length ?? 0)),

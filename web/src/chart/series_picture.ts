@@ -75,25 +75,48 @@ export function seriesPicture(key: string, runs: readonly DrawnRun[], curves: Cu
   };
 }
 
+interface Cut {
+  points: number;
+  buckets: number;
+  /** Whether points have come that are not counted. */
+  grown: boolean;
+  /** Values that the floats of an answer do not reach. */
+  beyond: number;
+  /** Runs that have the series. */
+  runs: number;
+}
+
+function cutOf(runs: readonly DrawnRun[], curves: ReadonlyMap<number, Curve>): Cut {
+  const cut: Cut = { points: 0, buckets: 0, grown: false, beyond: 0, runs: 0 };
+  for (const run of runs) {
+    const curve = curves.get(run.id);
+    if (!curve) continue;
+    let values = 0;
+    for (const value of curve.ys) {
+      if (value === Infinity || value === -Infinity) cut.beyond++;
+      if (!Number.isNaN(value)) values++;
+    }
+    cut.runs++;
+    if (!curve.width || (curve.numPoints <= values && !curve.grown)) continue;
+    cut.points += curve.numPoints;
+    cut.buckets = Math.max(cut.buckets, values);
+    cut.grown ||= curve.grown;
+  }
+  return cut;
+}
+
 /** What the picture of a series does not show as it is. */
 export function seriesNotes(key: string, runs: readonly DrawnRun[], curves: Curves): string[] {
   const found = curves.byKey.get(key);
   if (!found) return [];
-  let [points, buckets] = [0, 0];
-  let without = 0;
-  let grown = false;
-  for (const run of runs) {
-    const curve = found.get(run.id);
-    if (!curve) without++;
-    else if (curve.width) {
-      points += curve.numPoints;
-      grown ||= curve.grown;
-      buckets = Math.max(buckets, curve.xs.length);
-    }
-  }
+  const cut = cutOf(runs, found);
   const notes: string[] = [];
-  if (points) notes.push(t(curves.envelopes.has(key) ? "chart.envelope" : "chart.buckets", { points: (grown ? "> " : "") + count(points), buckets: count(buckets) }));
-  if (without && without < runs.length) notes.push(t("chart.without", { n: count(runs.length - without), total: count(runs.length) }));
+  if (cut.points) {
+    const points = (cut.grown ? "> " : "") + count(cut.points);
+    notes.push(t(curves.envelopes.has(key) ? "chart.envelope" : "chart.buckets", { points, buckets: count(cut.buckets) }));
+  }
+  if (cut.beyond) notes.push(t("chart.beyond", { n: count(cut.beyond) }));
+  if (cut.runs && cut.runs < runs.length) notes.push(t("chart.without", { n: count(cut.runs), total: count(runs.length) }));
   return notes;
 }
 

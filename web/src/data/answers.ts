@@ -1,6 +1,6 @@
 // What the server answers to each question; /openapi.json has the same.
 
-import type { Diagnosis, Difference, Estimate, Num, Plain, Run, RunState } from "./shapes";
+import type { Decision, Diagnosis, Difference, Estimate, Num, Plain, Run, RunState, Subject } from "./shapes";
 
 export interface ProjectsAnswer {
   version: string;
@@ -283,38 +283,6 @@ export interface ItemAnswer {
 export interface FindingsAnswer {
   runs: { run: number; name: string; diagnosis: Diagnosis }[];
   detectors: { kind: string; summary: string }[];
-}
-
-export interface Decision {
-  rule: string;
-  tier: string;
-  outcome: string;
-  requirement: string;
-  reason: string;
-  task: string;
-  metric: string;
-  slice: string;
-  value: Num | null;
-  baseline: Num | null;
-  difference: Num | null;
-  ci_low: Num | null;
-  ci_high: Num | null;
-  level: number | null;
-  bound: Num | null;
-  n: number | null;
-  coverage: number | null;
-  p_pass: Num | null;
-  p_fail: Num | null;
-  method: string;
-}
-
-export interface Subject {
-  label: string;
-  project: string;
-  run: string;
-  step: number | null;
-  weights: string;
-  evaluations: Record<string, string>;
 }
 
 export interface GatesAnswer {

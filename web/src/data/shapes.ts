@@ -119,3 +119,35 @@ export interface Run {
   latest: Latest[];
   findings: Counts | null;
 }
+
+export interface Decision {
+  rule: string;
+  tier: string;
+  outcome: string;
+  requirement: string;
+  reason: string;
+  task: string;
+  metric: string;
+  slice: string;
+  value: Num | null;
+  baseline: Num | null;
+  difference: Num | null;
+  ci_low: Num | null;
+  ci_high: Num | null;
+  level: number | null;
+  bound: Num | null;
+  n: number | null;
+  coverage: number | null;
+  p_pass: Num | null;
+  p_fail: Num | null;
+  method: string;
+}
+
+export interface Subject {
+  label: string;
+  project: string;
+  run: string;
+  step: number | null;
+  weights: string;
+  evaluations: Record<string, string>;
+}

@@ -116,6 +116,7 @@ function Workers({ answer }: { answer: EvaluationsAnswer }) {
 }
 
 function Costs({ answer }: { answer: EvaluationsAnswer }) {
+  if (!answer.by_run.length) return null;
   const most = Math.max(...answer.by_run.map((row) => row.seconds), 1e-9);
   return (
     <section>

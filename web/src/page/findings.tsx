@@ -83,6 +83,7 @@ function RunSection({ row }: { row: FindingsAnswer["runs"][number] }) {
 export function FindingsPage() {
   const { value: answer, error } = useAnswer<FindingsAnswer>(question(), watching(null, ["findings", "new"]));
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
+  if (!answer.runs.length) return <Empty what="runs" />;
   const weight = (row: FindingsAnswer["runs"][number]) => row.diagnosis.findings.length;
   const rows = [...answer.runs].sort((a, b) => weight(b) - weight(a));
   const healthy = rows.filter((row) => row.diagnosis.status === "ready" && !weight(row)).length;

@@ -3,7 +3,8 @@
 import "../style/evidence.css";
 import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
-import type { Decision, GatesAnswer, Subject } from "../data/answers";
+import type { GatesAnswer } from "../data/answers";
+import type { Decision, Subject } from "../data/shapes";
 import { put, value } from "../state/place";
 import { named, t } from "../state/settings";
 import { count, moment, number, parts, percent, pValue } from "../words/numbers";

@@ -64,7 +64,7 @@ function columnsOf(columns: RunsAnswer["columns"], styles: Map<number, Style>): 
     { id: "step", title: t("run.step"), sort: "last_step", number: true, cell: (run) => count(run.last_step) },
     { id: "spark", title: t("run.spark"), sort: "", cell: (run) => run.spark && <Sparkline values={run.spark.values} colour={styles.get(run.id)?.colour ?? "gray"} /> },
     ...tasks,
-    { id: "findings", title: t("run.findings"), sort: "", cell: (run) => <a class="bare" href={href("/findings", { runs: String(run.id) })}><FindingCounts counts={run.findings} /></a> },
+    { id: "findings", title: t("run.findings"), sort: "", cell: (run) => <a class="bare" href={href("/findings", { runs: String(run.id) })}>{run.num_series ? <FindingCounts counts={run.findings} /> : "–"}</a> },
     { id: "cost", title: t("run.cost"), sort: "train_share", number: true, cell: (run) => percent(run.train_share) },
     { id: "time", title: t("run.time"), sort: "seconds", number: true, cell: (run) => duration(run.seconds) },
     ...config,

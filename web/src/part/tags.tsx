@@ -1,6 +1,6 @@
 // A run's tags; where the server lets the page write, they can be changed.
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { useAnswer } from "../data/answer";
 import { change, report } from "../data/request";
 import type { ProjectsAnswer } from "../data/answers";
@@ -15,7 +15,17 @@ function split(text: string): string[] {
 
 function Editor({ run, onDone }: { run: Run; onDone: (tags: string[]) => void }) {
   const [error, setError] = useState("");
-  const save = (text: string) => change<Run>(`/api/runs/${run.id}`, { tags: split(text) }).then((now) => onDone(now.tags), (why: Error) => setError(why.message));
+  const saving = useRef(false);
+  const save = (text: string) => {
+    saving.current = true;
+    change<Run>(`/api/runs/${run.id}`, { tags: split(text) }).then(
+      (now) => onDone(now.tags),
+      (why: Error) => {
+        saving.current = false;
+        setError(why.message);
+      },
+    );
+  };
   return (
     <>
       <input
@@ -24,8 +34,8 @@ function Editor({ run, onDone }: { run: Run; onDone: (tags: string[]) => void })
         placeholder="a, b"
         defaultValue={run.tags.join(", ")}
         ref={(element) => element?.focus()}
-        onKeyDown={(event) => event.key === "Enter" && void save(event.currentTarget.value)}
-        onBlur={() => onDone(run.tags)}
+        onKeyDown={(event) => event.key === "Enter" && save(event.currentTarget.value)}
+        onBlur={() => !saving.current && onDone(run.tags)}
       />
       {error && <Failure text={error} />}
     </>

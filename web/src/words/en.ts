@@ -6,6 +6,7 @@ export const en = {
   "axis.wall": "time",
   "chart.all": "{n} series",
   "chart.axis": "x axis",
+  "chart.beyond": "{n} values beyond ±3.4e38 are not drawn",
   "chart.buckets": "{points} points as {buckets} buckets, min–max shaded",
   "chart.empty": "no points here",
   "chart.envelope": "{points} points as {buckets} buckets; grey band: all runs",

@@ -8,6 +8,7 @@ export const zh: Record<keyof typeof en, string> = {
   "axis.wall": "时间",
   "chart.all": "{n} 条序列",
   "chart.axis": "横轴",
+  "chart.beyond": "{n} 个值超出 ±3.4e38，未画出",
   "chart.buckets": "{points} 个点合为 {buckets} 段，阴影为段内最小至最大",
   "chart.empty": "此处没有数据点",
   "chart.envelope": "{points} 个点合为 {buckets} 段；灰带为所有运行",
