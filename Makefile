@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check unit bench soak clean
+.PHONY: demo test check unit web e2e bench soak clean
 
 demo: $(VENV)/demo.done  ## trains a small model with GRPO, evaluates it in flight and shows how it did
 	$(BIN)/midflight demo
@@ -21,6 +21,13 @@ check: $(VENV)/dev.done  ## style, types, import layers
 unit: $(VENV)/dev.done  ## unit, contract, property and end-to-end tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
 
+web: web/node_modules/.package-lock.json  ## the panel's page: types, unit tests, build
+	cd web && npm run --silent check && npm test --silent
+	$(PYTHON) web/page.py
+
+e2e: web $(VENV)/dev.done  ## the panel in a real browser (CHROMIUM, by default /usr/bin/chromium) on a real store
+	cd web && npm run --silent e2e
+
 bench: $(VENV)/dev.done  ## speed and memory, as ratios against peers measured in the same run
 	$(INSTALL) trackio tensorboard
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
@@ -29,10 +36,13 @@ soak: $(VENV)/dev.done  ## half an hour of training with evaluations beside it, 
 	$(BIN)/python benchmarks/soak.py --kill
 
 clean:
-	rm -rf $(VENV) midflight-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf web/node_modules src/midflight/panel/static $(VENV) midflight-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
 
 $(VENV)/demo.done: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --editable '.[demo]'

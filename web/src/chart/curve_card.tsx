@@ -1,0 +1,165 @@
+// A chart with its title, what stands at the cursor, and what is cut, left out or not a number.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { theme, t } from "../state/settings";
+import { number } from "../words/numbers";
+import { oneLine } from "../words/hostile";
+import { Swatch } from "../part/swatch";
+import { nearest, withoutLog, type Line, type Picture, type Range } from "./picture";
+import { Plot } from "./plot";
+import { soon } from "./soon";
+
+export interface CurveCardProps {
+  title: string;
+  picture: Picture | null;
+  /** The run that the pointer is on in the table. */
+  focus: number | null;
+  height: number;
+  /** What the chart does not show as it is: buckets, runs left out. */
+  notes: readonly string[];
+  onZoom: (range: Range | null) => void;
+  /** Called with true when the card comes on the screen and false when it leaves. */
+  onSeen: (seen: boolean) => void;
+  aside?: ComponentChildren;
+}
+
+const MOST_ROWS = 12;
+
+function useSeen(onSeen: (seen: boolean) => void) {
+  const host = useRef<HTMLElement>(null);
+  const [seen, setSeen] = useState(false);
+  const tell = useRef(onSeen);
+  tell.current = onSeen;
+  useEffect(() => {
+    const observer = new IntersectionObserver(
+      (entries) => {
+        const inside = entries[entries.length - 1]!.isIntersecting;
+        setSeen(inside);
+        tell.current(inside);
+      },
+      { rootMargin: "120px" },
+    );
+    observer.observe(host.current!);
+    return () => (observer.disconnect(), tell.current(false));
+  }, []);
+  return { host, seen };
+}
+
+function usePlot(props: CurveCardProps, seen: boolean, onCursor: (x: number | null, here: boolean) => void) {
+  const canvas = useRef<HTMLDivElement>(null);
+  const plot = useRef<Plot | null>(null);
+  const zoom = useRef(props.onZoom);
+  zoom.current = props.onZoom;
+  const { picture, focus, height } = props;
+  const latest = useRef(picture);
+  latest.current = picture;
+  const drawn = seen && picture !== null && picture.lines.length > 0;
+  useEffect(() => {
+    const host = canvas.current;
+    if (!drawn || !host) return;
+    const observer = new ResizeObserver(() => plot.current?.resize(host.clientWidth, height));
+    const cancel = soon(() => {
+      if (!latest.current) return;
+      const hooks = { onCursor, onZoom: (range: Range | null) => zoom.current(range) };
+      plot.current = new Plot(host, latest.current, hooks, host.clientWidth, height);
+      observer.observe(host);
+    });
+    return () => {
+      cancel();
+      observer.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [drawn, picture?.log, theme.value, height]);
+  useEffect(() => (plot.current && picture ? soon(() => plot.current?.show(picture, focus)) : undefined), [picture, focus]);
+  return canvas;
+}
+
+/** The values at the cursor, largest first. */
+function ValueTable({ picture, x }: { picture: Picture; x: number }) {
+  const rows = picture.lines
+    .filter((line) => !line.pale)
+    .map((line) => ({ line, i: nearest(line, x) }))
+    .filter(({ i }) => i >= 0)
+    .sort((a, b) => b.line.ys[b.i]! - a.line.ys[a.i]!);
+  return (
+    <div class="values" aria-hidden="true">
+      <table>
+        <tbody>
+          {rows.slice(0, MOST_ROWS).map(({ line, i }) => (
+            <tr key={`${line.run}${line.label}`}>
+              <td>
+                <Swatch style={line.style} />
+              </td>
+              <td class="label">{oneLine(line.label, 32)}</td>
+              <td class="number">{number(line.ys[i]!)}</td>
+              <td class="number quiet">{line.low && line.high && line.high[i]! > line.low[i]! ? `${number(line.low[i]!)} … ${number(line.high[i]!)}` : ""}</td>
+              <td class="number quiet">{placeOf(picture, line, i)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length > MOST_ROWS && <p class="quiet">{t("chart.more", { n: rows.length - MOST_ROWS })}</p>}
+    </div>
+  );
+}
+
+function oddNote(picture: Picture): string {
+  const counts = new Map<string, number>();
+  for (const line of picture.lines) {
+    if (line.pale) continue;
+    for (const odd of line.odd) {
+      const name = odd.kind === "inf" ? "▲ ∞" : odd.kind === "-inf" ? "▼ −∞" : odd.kind === "nan" ? "× NaN" : `× ${t("chart.odd")}`;
+      counts.set(name, (counts.get(name) ?? 0) + odd.count);
+    }
+  }
+  return [...counts].map(([name, count]) => `${name}: ${number(count)}`).join(", ");
+}
+
+/** Where a value stands: the first step of its bucket. */
+function placeOf(picture: Picture, line: Line, i: number): string {
+  return picture.spellX(line.width ? line.xs[i]! - (line.width - 1) / 2 : line.xs[i]!);
+}
+
+function atCursor(picture: Picture, x: number): string {
+  const shown = picture.lines.filter((line) => !line.pale);
+  if (shown.length !== 1) return picture.spellX(x);
+  const i = nearest(shown[0]!, x);
+  return i < 0 ? "" : `${number(shown[0]!.ys[i]!)} @ ${placeOf(picture, shown[0]!, i)}`;
+}
+
+function lastOf(picture: Picture): string {
+  const shown = picture.lines.filter((line) => !line.pale);
+  return shown.length === 1 ? atCursor(picture, Infinity) : "";
+}
+
+/** A chart in a card. */
+export function CurveCard(props: CurveCardProps) {
+  const { title, picture, height } = props;
+  const { host, seen } = useSeen(props.onSeen);
+  const [cursor, setCursor] = useState<{ x: number; here: boolean } | null>(null);
+  const canvas = usePlot(props, seen, (x, here) => setCursor(x === null ? null : { x, here }));
+  const lost = picture ? withoutLog(picture) : 0;
+  const notes = [
+    ...props.notes,
+    ...(picture ? [oddNote(picture)] : []),
+    ...(lost ? [t("chart.nolog", { n: number(lost) })] : []),
+  ].filter(Boolean);
+  return (
+    <figure class="curve" ref={host} data-key={title}>
+      <figcaption>
+        <span class="title" title={oneLine(title, 200)}>
+          {oneLine(title, 60)}
+        </span>
+        <span class="reading number">{picture && (cursor ? atCursor(picture, cursor.x) : lastOf(picture))}</span>
+        {props.aside}
+      </figcaption>
+      <div class="plot" ref={canvas} style={{ height: `${height}px` }}>
+        {picture && !picture.lines.length && <p class="empty">{t("chart.empty")}</p>}
+      </div>
+      <p class="note">{notes.join(" · ")}</p>
+      {cursor?.here && picture && picture.lines.length > 1 && <ValueTable picture={picture} x={cursor.x} />}
+    </figure>
+  );
+}

@@ -1,0 +1,31 @@
+// A choice that stands in the URL.
+
+import "../style/evidence.css";
+import { put } from "../state/place";
+
+export interface ChooseProps {
+  label: string;
+  name: string;
+  now: string;
+  options: readonly (readonly [value: string, text: string])[];
+  /** Other values of the URL that a new choice makes void. */
+  clears?: readonly string[];
+}
+
+/** A list to choose one of. */
+export function Choose({ label, name, now, options, clears = [] }: ChooseProps) {
+  const known = options.some(([value]) => value === now);
+  return (
+    <label class="choose">
+      {label}
+      <select value={now} onChange={(event) => put({ ...Object.fromEntries(clears.map((one) => [one, null])), [name]: event.currentTarget.value })}>
+        {!known && <option value={now}>{now}</option>}
+        {options.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

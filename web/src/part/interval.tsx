@@ -1,0 +1,69 @@
+// Values with their intervals: as text, and as a point with whiskers on a scale that rows share.
+
+import type { Conclusion, Estimate, Num } from "../data/shapes";
+import { t } from "../state/settings";
+import { count, parts, toNumber } from "../words/numbers";
+
+/** A value, its interval and its n; never one without the others. */
+export function Value({ estimate, long = false }: { estimate: Estimate | null; long?: boolean }) {
+  if (!estimate || estimate.value === null) return <span class="quiet">–</span>;
+  const shown = parts(estimate.value, estimate.ci_low, estimate.ci_high);
+  const scored = estimate.num_scored < estimate.n;
+  const title = [
+    shown.low && t("value.interval", { level: Math.round(estimate.level * 100), low: shown.low, high: shown.high }),
+    `n = ${estimate.n}`,
+    scored && t("value.scored", { n: estimate.num_scored }),
+    estimate.method,
+    estimate.note,
+  ];
+  return (
+    <span class="value" title={title.filter(Boolean).join("\n")}>
+      <b class="number">{shown.value}</b>
+      {estimate.unit && <span class="quiet"> {estimate.unit}</span>}
+      <span class="ends number">{shown.low ? ` ${shown.low}–${shown.high}` : " ±?"}</span>
+      {long && <span class="quiet number"> n {count(estimate.n)}</span>}
+      {estimate.partial && <span class="partial">{t("value.partial", { scored: estimate.num_scored, n: estimate.n })}</span>}
+    </span>
+  );
+}
+
+export interface Span {
+  low: number;
+  high: number;
+}
+
+/** A scale on which all given intervals and zero have their place. */
+export function spanOf(rows: readonly { value: Num | null; ci_low: Num | null; ci_high: Num | null }[]): Span {
+  const all = rows.flatMap((row) => [row.value, row.ci_low, row.ci_high].map(toNumber)).filter(Number.isFinite);
+  const [low, high] = [Math.min(0, ...all), Math.max(0, ...all)];
+  const pad = (high - low) * 0.06 || 1;
+  return { low: low - pad, high: high + pad };
+}
+
+export interface WhiskerProps {
+  value: Num | null;
+  low: Num | null;
+  high: Num | null;
+  span: Span;
+  finding: Conclusion;
+  width?: number;
+  /** A second line beside zero, as the bound of a gate. */
+  bound?: Num | null;
+}
+
+const HEIGHT = 18;
+
+/** A difference on a scale with zero: the point, its interval, and by its form whether it is told from zero. */
+export function Whisker({ value, low, high, span, finding, width = 150, bound = null }: WhiskerProps) {
+  const x = (one: Num | null) => (((toNumber(one) - span.low) / (span.high - span.low)) * width).toFixed(1);
+  const known = Number.isFinite(toNumber(value));
+  const wide = Number.isFinite(toNumber(low)) && Number.isFinite(toNumber(high));
+  return (
+    <svg class={`whisker ${finding}`} width={width} height={HEIGHT} aria-hidden="true">
+      <line class="zero" x1={x(0)} x2={x(0)} y1="0" y2={HEIGHT} />
+      {bound !== null && <line class="bound" x1={x(bound)} x2={x(bound)} y1="0" y2={HEIGHT} />}
+      {wide && <line class="interval" x1={x(low)} x2={x(high)} y1={HEIGHT / 2} y2={HEIGHT / 2} />}
+      {known && <circle cx={x(value)} cy={HEIGHT / 2} r="3.4" />}
+    </svg>
+  );
+}

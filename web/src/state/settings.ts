@@ -1,0 +1,80 @@
+// What a reader sets once: theme and language; kept in the browser, no cookie.
+
+import { effect, signal } from "@preact/signals";
+import { en } from "../words/en";
+
+export type Theme = "light" | "dark";
+export type Language = "en" | "zh";
+export type Word = keyof typeof en;
+
+const dictionaries: Record<Language, Record<Word, string>> = { en, zh: en };
+
+function stored(name: string): string | null {
+  try {
+    return localStorage.getItem(`midflight.${name}`);
+  } catch {
+    return null; // a page opened from disk may have no storage
+  }
+}
+
+function store(name: string, text: string): void {
+  try {
+    localStorage.setItem(`midflight.${name}`, text);
+  } catch {
+    // the setting then lasts as long as the page
+  }
+}
+
+const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+const chosen = signal<Theme | null>((stored("theme") as Theme | null) ?? null);
+const system = signal<Theme>(prefersDark.matches ? "dark" : "light");
+prefersDark.addEventListener("change", (event) => (system.value = event.matches ? "dark" : "light"));
+
+/** The theme that is shown. */
+export const theme = signal<Theme>(chosen.value ?? system.value);
+effect(() => {
+  theme.value = chosen.value ?? system.value;
+  document.documentElement.dataset["theme"] = theme.value;
+});
+
+/** The language that is shown: the browser's, until the reader switches. */
+export const language = signal<Language>("en");
+effect(() => {
+  document.documentElement.lang = language.value === "zh" ? "zh-Hans" : "en";
+});
+
+/** Shows another language, as soon as its words are there. */
+async function speak(wanted: Language): Promise<void> {
+  if (wanted === "zh") dictionaries.zh = (await import("../words/zh")).zh;
+  language.value = wanted;
+}
+
+/** The reader's language: chosen before, or the browser's. */
+export function speakFirst(): Promise<void> {
+  const browser = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
+  return speak((stored("language") as Language | null) ?? browser);
+}
+
+/** Light becomes dark and dark becomes light. */
+export function switchTheme(): void {
+  chosen.value = theme.value === "dark" ? "light" : "dark";
+  store("theme", chosen.value);
+}
+
+/** English becomes Chinese and Chinese becomes English. */
+export function switchLanguage(): void {
+  const wanted = language.value === "en" ? "zh" : "en";
+  store("language", wanted);
+  void speak(wanted);
+}
+
+/** Words in the reader's language; `{name}` in them is replaced. */
+export function t(word: Word, values: Record<string, string | number> = {}): string {
+  return dictionaries[language.value][word].replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}
+
+/** Words for something that a server names, if the dictionaries have them; else its own name. */
+export function named(prefix: string, name: string): string {
+  const words: Record<string, string> = dictionaries[language.value];
+  return words[`${prefix}.${name}`] ?? name;
+}
