@@ -61,6 +61,18 @@ def test_a_name_that_is_not_ours_is_dns_rebinding(server, host, status):
     assert server.get("/api/projects", Host=host).status == status
 
 
+def test_pages_of_other_sites_may_ask_for_nothing(server):
+    for headers in (
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Origin": "http://evil.example"},
+    ):
+        assert server.get("/api/projects", **headers).status == 403
+    own = {"Sec_Fetch_Site": "same-origin", "Origin": f"http://127.0.0.1:{server.port}"}
+    assert server.get("/api/projects", **own).status == 200
+    assert server.get("/run/1", Sec_Fetch_Site="cross-site").status in (200, 503)  # a link may lead here
+
+
 def test_errors_are_json_in_the_style_of_the_house(server):
     assert server.get("/api/runs?limit=0").message == "parameter limit; got '0'; allowed: a whole number from 1 to 1000"
     assert server.get("/api/runs?nothing=1").message.startswith("parameter; got 'nothing'; allowed: project, search")

@@ -131,7 +131,7 @@ def answer(
     steps = [one.progress.step for one in shown.reports]
     at = steps.index(report.progress.step) if report in shown.reports and report is not None else None
     known = panel.store.items(shown.reports[-1].task_fingerprint)
-    matrix, note = _matrix(panel, shown)
+    matrix, note = _matrix(panel, shown, sorted(known))
     flips = matrix.flips
     masks = _masks(matrix, at, flips)
     rows = _chosen(matrix, masks, flips, known, **wanted)
@@ -174,19 +174,19 @@ def _thinned(curve: Curve) -> Curve:
     return dataclasses.replace(curve, reports=tuple(curve.reports[at] for at in kept))
 
 
-def _matrix(panel: Panel, curve: Curve) -> tuple[_Matrix, str]:
-    columns = [panel.store.score_columns(report.id, curve.metric) for report in curve.reports]
-    ids = sorted({id for one in columns for id in one.items})
+def _matrix(panel: Panel, curve: Curve, ids: list[str]) -> tuple[_Matrix, str]:
     place = {id: row for row, id in enumerate(ids)}
-    values = np.full((len(ids), len(columns)), np.nan)
+    values = np.full((len(ids), len(curve.reports)), np.nan)
     states = np.full(values.shape, UNKNOWN, np.uint8)
     codes = {state: code for code, state in enumerate(STATES)}
-    for at, one in enumerate(columns):
-        rows = [place[id] for id in one.items]
-        values[rows, at] = [np.nan if value is None else value for value in one.values]
-        states[rows, at] = [codes.get(state, UNKNOWN) for state in one.states]
+    for at, report in enumerate(curve.reports):  # one at a time: all of them together would take memory
+        one = panel.store.score_columns(report.id, curve.metric)
+        kept = [(place[id], value, state) for id, value, state in zip(one.items, one.values, one.states, strict=True)]
+        rows = [row for row, *_ in kept]
+        values[rows, at] = [np.nan if value is None else value for _, value, _ in kept]
+        states[rows, at] = [codes.get(state, UNKNOWN) for *_, state in kept]
     right = np.full(values.shape, -1, np.int8)
-    note = "" if ids else f"item scores of {curve.metric} are not kept"
+    note = "" if (states != UNKNOWN).any() else f"item scores of {curve.metric} are not kept"
     try:
         middle, up = threshold(curve.estimates[-1])
         there = ~np.isnan(values)

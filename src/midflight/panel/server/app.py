@@ -232,19 +232,20 @@ class _Guarded:
         host, guard = request.headers.get("host", ""), self._guard
         if not guard.knows(host):
             return _error(403, f"this panel is not known as {shorten(host, 100)}; use its address, or --allow-host")
-        if request.method not in ("GET", "HEAD") and not _is_own(request, host):
-            return _error(403, "a page of another site may not change anything here")
+        is_api = request.url.path.startswith("/api/") or request.url.path == "/openapi.json"
+        if (is_api or request.method not in ("GET", "HEAD")) and not _is_own(request, host):
+            return _error(403, "a page of another site may not ask for anything here")
         address = request.client.host if request.client is not None else ""
         authorization = request.headers.get("authorization", "")
         if request.url.path in OPEN_PATHS or guard.lets_in(address, request.cookies.get(COOKIE, ""), authorization):
             return None
-        if request.url.path.startswith("/api/") or request.url.path == "/openapi.json":
+        if is_api:
             return _error(401, "log in first: /login, or the header Authorization: Bearer TOKEN")
         return RedirectResponse("/login", 303)
 
 
 def _is_own(request: Request, host: str) -> bool:
-    """Whether a request that changes something comes from our own page, or from no page at all."""
+    """Whether a request comes from our own page, or from no page at all."""
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "same-origin")
     return site in ("same-origin", "none") and (origin is None or origin.partition("://")[2] == host)
