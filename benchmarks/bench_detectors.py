@@ -22,7 +22,9 @@ from typing import Any
 from _measure import verdict
 
 from midflight.analyse.diagnose import Diagnosis, diagnose_log
+from midflight.analyse.history import history_of_log
 from midflight.analyse.importers import read_any
+from midflight.analyse.savings import savings_of
 
 FACTS = {"wrong_best", "truncated", "restart", "memorisation"}
 """Kinds that are lines of a report, and no alarms."""
@@ -45,7 +47,7 @@ class Scored:
         lateness: Steps beyond `onset_latest`, as a share of the run.
         false: False alarms.
         saved: Share of the run after the first alarm to stop, if it is doomed.
-        lost: Loss of the best metric by stopping, if it is healthy.
+        lost: Share of the best metric that stopping would have cost, if it is healthy.
     """
 
     run: str
@@ -58,6 +60,7 @@ class Scored:
     lateness: list[float] = field(default_factory=list)
     false: list[str] = field(default_factory=list)
     saved: list[float] = field(default_factory=list)
+    lost: float = 0.0
 
 
 def score(label: dict[str, Any], found: Sequence[Diagnosis], num_records: int) -> Scored:
@@ -135,6 +138,7 @@ FIGURES: dict[str, tuple[Callable[[Sequence[Scored]], float], float, bool]] = {
     "compute saved on doomed runs": (
         lambda runs: share(sum(sum(r.saved) for r in runs), sum(len(r.saved) for r in runs)), 0.3, False,
     ),
+    "best metric lost on a healthy run": (lambda runs: max((r.lost for r in runs), default=0.0), 0.005, True),
 }  # fmt: skip
 
 
@@ -149,6 +153,8 @@ def main() -> int:
         logs = [run for file in label["files"][:1] for run in read_any((given.folder / file).parent)]
         found = [diagnose_log(run) for run in logs]
         scored = score(label, found, sum(one.num_records for one in found))
+        if scored.healthy:
+            scored.lost = max((savings_of(history_of_log(log)).relative_cost or 0.0 for log in logs), default=0.0)
         runs.append(scored)
         if given.verbose:
             noticed = ", ".join(f"{f.kind}@{f.noticed}" for one in found for f in one.findings)

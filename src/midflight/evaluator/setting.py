@@ -53,8 +53,6 @@ class Setting:
         """
         self.budget.spend(seconds)
         self.reports.append(report)
-        if self.run is not None:
-            self.run.evaluated(report)
         if not self.quiet:
             say(report_line(report))
         if self.run is not None:

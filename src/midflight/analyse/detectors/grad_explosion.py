@@ -34,7 +34,7 @@ NO_LEVEL = 0.01
 class GradExplosion(Detector):
     """Ten times the largest norm since the warm-up, once or, below a norm of 10, twice; or ten times the level.
 
-    In RL also two of ten records above 100.
+    In RL also two of ten records above 100. One record alone is a warning.
     """
 
     severity: ClassVar[Severity] = "stop"
@@ -66,7 +66,7 @@ class GradExplosion(Detector):
         self._largest = self._largest if beyond else max(self._largest, norm)
         if beyond and norm > ALONE:
             text = f"grad_norm {norm:.4g} is {norm / largest:.3g} times the largest before"
-            return self.finding(now, now.step, ["grad_norm"], text, value=norm, largest_before=largest)
+            return self.finding(now, now.step, ["grad_norm"], text, "warn", value=norm, largest_before=largest)
         return self._several(now, norm, beyond or self._is_huge(now, norm)) or self._risen(now, track)
 
     def _is_huge(self, now: Moment, norm: float) -> bool:
