@@ -16,8 +16,9 @@ def demo(
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, help="GRPO steps of each run. Default: what fits.")
     ] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Show it in a browser, live while it trains.")] = False,
 ) -> int:
-    """Train a small model with GRPO under two strategies, evaluate it in flight, and show how it did (4 minutes)."""
+    """Train a small model with GRPO under three strategies, evaluate it in flight, and show how it did (4 minutes)."""
     from midflight.demo import run_demo
 
-    return run_demo(out, seeds=seeds, steps=steps)
+    return run_demo(out, seeds=seeds, steps=steps, serve=serve)

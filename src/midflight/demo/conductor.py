@@ -29,13 +29,14 @@ STEPS = 80
 MARKER = "midflight.db"
 
 
-def run_demo(out: Path, seeds: int = 2, steps: int | None = None) -> int:
+def run_demo(out: Path, seeds: int = 2, steps: int | None = None, serve: bool = False) -> int:
     """Trains, evaluates and shows; 0 if all went well.
 
     Args:
         out: Folder for store, picture and reports; what an earlier demo left in it is replaced.
         seeds: Runs of each strategy; fewer if they do not fit into four minutes.
         steps: GRPO steps of each run.
+        serve: Whether the panel shows it meanwhile, and afterwards until Ctrl-C.
 
     Raises:
         ConfigError: If the folder holds something that is not the demo's.
@@ -52,6 +53,20 @@ def run_demo(out: Path, seeds: int = 2, steps: int | None = None) -> int:
         f" set up to collapse; {count} GRPO steps; everything goes to {out}/",
         markup=False,
     )
+    panel = _start_panel(out) if serve else None
+    try:
+        _train_and_tell(out, seeds, count, began, screen)
+        if panel is not None:
+            screen.print("the panel stays until Ctrl-C", markup=False)
+            panel.wait()
+    finally:
+        if panel is not None:
+            panel.terminate()
+            panel.wait()
+    return 0
+
+
+def _train_and_tell(out: Path, seeds: int, count: int, began: float, screen: Console) -> None:
     with _bars(screen) as bars:
         row = bars.add_task("warm-up", total=None)
         warm_up(out, lambda done, total: bars.update(row, completed=done, total=total))
@@ -59,8 +74,14 @@ def run_demo(out: Path, seeds: int = 2, steps: int | None = None) -> int:
     store = open_store(str(out / MARKER), create=False)
     tell_story(store, out, screen)
     release(store, out, screen)
+    screen.print(f"in a browser: midflight serve --store {out}/{MARKER}", markup=False, soft_wrap=True)
     screen.print(f"midflight demo: done in {duration(time.time() - began)}", markup=False)
-    return 0
+
+
+def _start_panel(out: Path) -> subprocess.Popen[bytes]:
+    """The panel on the demo's store; it says itself where it is."""
+    words = ["serve", "--store", str(out / MARKER), "--port", "0"]
+    return subprocess.Popen([sys.executable, "-m", "midflight", *words])
 
 
 def _check_packages() -> None:
