@@ -57,7 +57,8 @@ def _short(finding: Finding) -> Text:
 
 
 def _nothing(one: Diagnosis) -> str:
-    return f"nothing found by {len(one.judged)} detectors" if one.judged else "too little data to say"
+    plural = "" if len(one.judged) == 1 else "s"
+    return f"nothing found by {len(one.judged)} detector{plural}" if one.judged else "too little data to say"
 
 
 def _judges(one: Diagnosis) -> str:
