@@ -1,5 +1,6 @@
 // A run's first screen: is it getting better, by how much, is it noise; which items changed; what is wrong.
 
+import "../style/run.css";
 import { useMemo } from "preact/hooks";
 import { styleAt } from "../chart/palette";
 import { useAnswer, watching } from "../data/answer";
@@ -7,7 +8,7 @@ import { address, ask, report } from "../data/request";
 import { useLiveRuns } from "../data/live_runs";
 import type { Marker, RunAnswer, RunsAnswer } from "../data/answers";
 import type { Run } from "../data/shapes";
-import { go, put, value } from "../state/place";
+import { go, place, put, value } from "../state/place";
 import { focusSearch, useKeys } from "../state/keys";
 import { t, theme } from "../state/settings";
 import { count, duration, moment, percent } from "../words/numbers";
@@ -181,7 +182,8 @@ function Loaded({ answer, error }: { answer: RunAnswer; error: string }) {
 }
 
 /** The page of a run. */
-export function RunPage({ id }: { id: number }) {
+export function RunPage() {
+  const id = Number(place.value.path[1]);
   const where = address(`/api/runs/${id}`, report ? {} : { reference: value("reference"), metric: value("metric") });
   const ids = useMemo(() => new Set([id]), [id]);
   const { value: answer, error } = useAnswer<RunAnswer>(where, watching(ids, ["evaluations", "state", "findings", "tags"], { points: NEW_SERIES_PAUSE }));
