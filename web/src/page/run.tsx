@@ -53,15 +53,16 @@ function Head({ answer }: { answer: RunAnswer }) {
       {run.lost_points > 0 && <span class="warn">{t("run.lost_points", { n: count(run.lost_points) })}</span>}
       <span class="quiet">{moment(run.created)}</span>
       <Tags run={run} />
-      <span class="spring" />
-      {!report && <ReferenceChoice answer={answer} />}
-      <span class="choice beside">
+      <span class="tools">
+        {!report && <ReferenceChoice answer={answer} />}
+        <span class="choice beside">
         <button type="button" title={`${t("run.previous")} (k)`} onClick={() => void goBeside(run, -1)}>
           ‹
         </button>
         <button type="button" title={`${t("run.next")} (j)`} onClick={() => void goBeside(run, 1)}>
           ›
         </button>
+        </span>
       </span>
     </header>
   );
