@@ -8,21 +8,23 @@ import type { ProjectsAnswer } from "./data/answers";
 import { useKeys, focusSearch } from "./state/keys";
 import { go, href, place, value } from "./state/place";
 import { language, switchLanguage, switchTheme, t, theme } from "./state/settings";
+import { ProjectPage } from "./page/project";
 import { Empty } from "./part/empty";
 import { Later } from "./part/later";
-import { ProjectPage } from "./page/project";
-import { RunPage } from "./page/run";
 import { moment } from "./words/numbers";
 import { Name } from "./part/text";
 
 /** Pages that are fetched when they are first opened. */
 const load = {
+  run: () => import("./page/run").then((module) => module.RunPage),
   compare: () => import("./page/compare").then((module) => module.ComparePage),
   items: () => import("./page/items").then((module) => module.ItemsPage),
   findings: () => import("./page/findings").then((module) => module.FindingsPage),
   gates: () => import("./page/gates").then((module) => module.GatesPage),
   evaluations: () => import("./page/evaluations").then((module) => module.EvaluationsPage),
 };
+
+if (place.value.path[0] === "run") void load.run(); // while the frame is drawn
 
 const PAGES = ["", "compare", "items", "findings", "gates", "evaluations"] as const;
 const KEYS: readonly [string, Parameters<typeof t>[0]][] = [
@@ -38,7 +40,7 @@ const KEYS: readonly [string, Parameters<typeof t>[0]][] = [
 function Page() {
   const [first = "", second = ""] = place.value.path;
   if (first === "") return <ProjectPage />;
-  if (first === "run" && /^\d+$/.test(second)) return <RunPage key={second} id={Number(second)} />;
+  if (first === "run" && /^\d+$/.test(second)) return <Later page={load.run} />;
   if (first === "compare") return <Later page={load.compare} />;
   if (first === "items") return <Later page={load.items} />;
   if (first === "findings") return <Later page={load.findings} />;

@@ -7,7 +7,6 @@ import "./style/page.css";
 import "./style/bar.css";
 import "./style/table.css";
 import "./style/chart.css";
-import "./style/run.css";
 
 document.addEventListener("click", followLinks);
 void speakFirst().then(() => render(<App />, document.getElementById("page")!));

@@ -1,5 +1,6 @@
 // A run's first screen: is it getting better, by how much, is it noise; which items changed; what is wrong.
 
+import "../style/run.css";
 import { useMemo } from "preact/hooks";
 import { styleAt } from "../chart/palette";
 import { useAnswer, watching } from "../data/answer";
@@ -7,7 +8,7 @@ import { address, ask, report } from "../data/request";
 import { useLiveRuns } from "../data/live_runs";
 import type { Marker, RunAnswer, RunsAnswer } from "../data/answers";
 import type { Run } from "../data/shapes";
-import { go, put, value } from "../state/place";
+import { go, place, put, value } from "../state/place";
 import { focusSearch, useKeys } from "../state/keys";
 import { t, theme } from "../state/settings";
 import { count, duration, moment, percent } from "../words/numbers";
@@ -52,15 +53,16 @@ function Head({ answer }: { answer: RunAnswer }) {
       {run.lost_points > 0 && <span class="warn">{t("run.lost_points", { n: count(run.lost_points) })}</span>}
       <span class="quiet">{moment(run.created)}</span>
       <Tags run={run} />
-      <span class="spring" />
-      {!report && <ReferenceChoice answer={answer} />}
-      <span class="choice beside">
+      <span class="tools">
+        {!report && <ReferenceChoice answer={answer} />}
+        <span class="choice beside">
         <button type="button" title={`${t("run.previous")} (k)`} onClick={() => void goBeside(run, -1)}>
           ‹
         </button>
         <button type="button" title={`${t("run.next")} (j)`} onClick={() => void goBeside(run, 1)}>
           ›
         </button>
+        </span>
       </span>
     </header>
   );
@@ -181,7 +183,8 @@ function Loaded({ answer, error }: { answer: RunAnswer; error: string }) {
 }
 
 /** The page of a run. */
-export function RunPage({ id }: { id: number }) {
+export function RunPage() {
+  const id = Number(place.value.path[1]);
   const where = address(`/api/runs/${id}`, report ? {} : { reference: value("reference"), metric: value("metric") });
   const ids = useMemo(() => new Set([id]), [id]);
   const { value: answer, error } = useAnswer<RunAnswer>(where, watching(ids, ["evaluations", "state", "findings", "tags"], { points: NEW_SERIES_PAUSE }));
