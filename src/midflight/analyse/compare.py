@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from midflight.analyse.evidence import Evidence, Side, named_sides
-from midflight.analyse.pairing import Pairing, check_comparable, pair
+from midflight.analyse.pairing import PARTS, Pairing, check_comparable, pair
 from midflight.catalog import unknown
 from midflight.errors import ConfigError
 from midflight.estimate.paired import holm
@@ -48,6 +48,9 @@ def compare(
     """
     if not candidates:
         raise ConfigError("nothing to compare with", hint="name a baseline, and one or more candidates")
+    for part in across:
+        if part not in PARTS[1:]:
+            raise unknown("parts that may differ", part, list(PARTS[1:]))
     if not 0 < level < 1:
         raise ConfigError("level", got=level, allowed="between 0 and 1")
     first, *others = _sides([baseline, *candidates], store)
@@ -63,9 +66,10 @@ def compare(
         for task in chosen:
             a, b = side.of(task), first.of(task)
             differing = check_comparable(a, b, only_common_items=only_common_items, allowed=across)
-            for estimate in _estimates(a, b, metrics, slices):
+            for estimate in _estimates(a, b, {_plain(metric, task) for metric in metrics}, slices):
                 row = _difference(side.label, pair(a, b, estimate.metric, estimate.slice), estimate, task, level)
                 rows.append(replace(row, note="; ".join(filter(None, [*_notes(a, b, differing, across), row.note]))))
+    _check_metrics(metrics, rows, [side.of(task) for side in others for task in _tasks(side, first, tasks)])
     if not rows:
         raise ConfigError("no task was evaluated on both sides", hint="; ".join(left_out))
     rows = judged(rows, level)
@@ -94,20 +98,30 @@ def _tasks(candidate: Side, baseline: Side, wanted: Collection[str]) -> list[str
 
 
 def _estimates(a: Evidence, b: Evidence, metrics: Collection[str], slices: bool) -> Iterator[Estimate]:
-    """The estimates of the candidate that are to be compared.
-
-    Raises:
-        UnknownKeyError: If a metric that was asked for is not there.
-    """
+    """The estimates of the candidate that are to be compared."""
     judging, theirs = a.report.judging, {(e.metric, e.slice) for e in b.report.estimates}
-    known = list(dict.fromkeys(e.metric for e in a.report.estimates))
-    for metric in set(metrics) - {"all"} - set(known):
-        raise unknown(f"metrics of {a.report.task}", metric, known)
-    wanted = set(known) if "all" in metrics else set(metrics) or {e.metric for e in judging[:1]}
+    wanted = set(metrics) or {e.metric for e in judging[:1]}
     for estimate in a.report.estimates:
         key = (estimate.metric, estimate.slice)
-        if estimate.metric in wanted and key in theirs and (slices or not estimate.slice):
+        if wanted & {estimate.metric, "all"} and key in theirs and (slices or not estimate.slice):
             yield estimate
+
+
+def _plain(metric: str, task: str) -> str:
+    """The metric that ``task/metric`` names for this task."""
+    return metric.removeprefix(f"{task}/")
+
+
+def _check_metrics(metrics: Collection[str], rows: Sequence[Difference], asked: Sequence[Evidence]) -> None:
+    """Refuses a metric that no task has.
+
+    Raises:
+        UnknownKeyError: Says what there is.
+    """
+    found = {name for row in rows for name in (row.metric, f"{row.task}/{row.metric}")}
+    known = sorted({estimate.metric for evidence in asked for estimate in evidence.report.estimates})
+    for metric in set(metrics) - {"all"} - found:
+        raise unknown("metrics of these tasks", metric, known)
 
 
 def _notes(a: Evidence, b: Evidence, differing: Collection[str], across: Collection[str]) -> Iterator[str]:

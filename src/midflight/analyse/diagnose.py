@@ -268,7 +268,11 @@ def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None)
         kinds: Detectors to use; None = all.
     """
     columns, names = columns_of(store, run.id)
-    return diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+    found = diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+    known = {finding.kind for finding in found.findings}
+    told = [f for f in store.findings(run.id) if f.kind not in known and (kinds is None or f.kind in kinds)]
+    findings = sorted([*found.findings, *told], key=lambda finding: finding.noticed)  # what was said then stays said
+    return replace(found, findings=findings)
 
 
 def columns_of(store: Store, run: int) -> tuple[Columns, dict[str, str]]:

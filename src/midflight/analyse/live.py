@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from midflight.analyse.diagnose import Watch, columns_of, facts_of_config, held_out, records_of
 from midflight.analyse.names import canonical_names
 from midflight.credentials import Scrubber, resolve, variables_in
-from midflight.errors import MidflightError, StoreError, shorten
+from midflight.errors import ConfigError, MidflightError, StoreError, shorten
 from midflight.posting import checked_url, escaped, post_json
 from midflight.records import EvalReport, Finding
 from midflight.schema import to_json
@@ -24,6 +24,21 @@ NOTIFY_S = 10.0
 
 Row = tuple[int, float, Mapping[str, float]]
 """Step, seconds since the epoch, values by the name that was logged."""
+
+
+def check_notify(notify: Sequence[str], on_finding: Callable[[Finding], None] | None) -> None:
+    """Refuses what nobody could be told by.
+
+    Raises:
+        ConfigError: If `notify` is no list of URLs that secrets may go over, or `on_finding` cannot be called.
+    """
+    if isinstance(notify, str):
+        raise ConfigError("notify", got=notify, allowed="a list of URLs", hint=f"notify=[{notify!r}]")
+    for url in notify:
+        if not variables_in(url):
+            checked_url(url, url)
+    if on_finding is not None and not callable(on_finding):
+        raise ConfigError("on_finding", got=on_finding, allowed="a function of a Finding")
 
 
 class LiveWatch:
@@ -48,9 +63,7 @@ class LiveWatch:
         notify: Sequence[str] = (),
         on_finding: Callable[[Finding], None] | None = None,
     ) -> None:
-        for url in notify:
-            if not variables_in(url):
-                checked_url(url, url)
+        check_notify(notify, on_finding)
         self._store, self._run, self._attempt = store, run, attempt
         self._notify, self._on_finding = tuple(notify), on_finding
         self._names: dict[str, str] = {}  # canonical to logged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from midflight import environ
 from midflight.analyse.common_metric import common_curves
@@ -77,6 +77,21 @@ class Sweep:
     curves: Mapping[str, LearningCurve]
 
 
+def _trials(
+    outcomes: Mapping[str, CurvePoint],
+    states: Mapping[str, str],
+    last: Mapping[str, int],
+    settings: Mapping[str, Mapping[str, Any]],
+    higher_is_better: bool,
+) -> list[Trial]:
+    """The runs that are compared, the best first."""
+    longest, sign = max(last.values()), -1.0 if higher_is_better else 1.0
+    trials = [
+        Trial(run, states[run], last[run], last[run] < longest, point, settings[run]) for run, point in outcomes.items()
+    ]
+    return sorted(trials, key=lambda trial: (sign * trial.point.value, trial.run))
+
+
 def sweep_of(
     store: Store,
     runs: Sequence[RunInfo],
@@ -89,7 +104,7 @@ def sweep_of(
     eta: float = 3.0,
     first_rung: int | None = None,
 ) -> Sweep:
-    """What explains the outcomes of runs, and which of them to stop; the order of the runs changes nothing.
+    """What explains the outcomes of runs, and which of them to stop; their order changes nothing.
 
     Args:
         store: Where they are.
@@ -100,7 +115,7 @@ def sweep_of(
         whole_only: Leave out runs that have not come as far as the longest: the others are compared at their end.
         level: Confidence level.
         eta: At each rung of successive halving the best 1/eta are kept.
-        first_rung: Step of the first rung; None = the first step by which every run has been measured.
+        first_rung: Step of the first rung; None = the first step by which every run was measured.
 
     Raises:
         ConfigError: If fewer than two runs have a value, or the direction is not known.
@@ -115,22 +130,13 @@ def sweep_of(
     step, outcomes, not_compared = _outcomes(curves, pick, longest if whole_only else 0)
     if len(outcomes) < 2:
         raise ConfigError("runs with a value that can be compared", got=len(outcomes), allowed="2 or more")
-    judge = next(iter(curves.values()))
-    effects = effects_of(
-        [known[run].config for run in outcomes],
-        [point.value for point in outcomes.values()],
-        judge.higher_is_better,
-        level,
-    )
+    judge, values = next(iter(curves.values())), [point.value for point in outcomes.values()]
+    effects = effects_of([known[run].config for run in outcomes], values, judge.higher_is_better, level)
     states = {run: _state(store, known[run]) for run in curves}
     varying = [*dict.fromkeys(effect.parameter for effect in effects.effects), *filter(is_seed, effects.left_out)]
-    trials = [
-        Trial(run, states[run], last[run], last[run] < longest, point, _settings(known[run], varying))
-        for run, point in outcomes.items()
-    ]
+    settings = {run: _settings(known[run], varying) for run in outcomes}
     rungs = rung_steps(curves, eta, first_rung)
-    running = [run for run, state in states.items() if state == "running"]
-    sign = -1.0 if judge.higher_is_better else 1.0
+    running = [run for run in curves if states[run] == "running"]
     return Sweep(
         metric=judge.metric,
         higher_is_better=judge.higher_is_better,
@@ -138,7 +144,7 @@ def sweep_of(
         pick=pick,
         step=step,
         longest=longest,
-        trials=sorted(trials, key=lambda trial: (sign * trial.point.value, trial.run)),
+        trials=_trials(outcomes, states, last, settings, judge.higher_is_better),
         left_out={**left_out, **not_compared},
         effects=effects,
         eta=eta,

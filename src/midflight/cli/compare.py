@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from midflight.cli._options import JsonOption, StoreOption, print_json
+
+if TYPE_CHECKING:
+    from midflight.analyse.evidence import Side
+    from midflight.records import Difference
 
 
 def compare(
@@ -52,7 +56,7 @@ def compare(
         (row, side, flips(side.of(row.task), first.of(row.task), row.metric))
         for row in found.differences
         for side in others
-        if items and side.label == row.candidate and not row.slice and row.num_better is not None
+        if items and side.label == row.candidate and not row.slice and _is_graded(side, row)
     ]
     if json_:
         changed = [
@@ -67,3 +71,9 @@ def compare(
     for row, side, found_flips in flipped:
         print_flips(out, found_flips, side.of(row.task), first.of(row.task), row.metric, full)
     return 0
+
+
+def _is_graded(side: Side, row: Difference) -> bool:
+    """Whether items are right or wrong by this metric, and were paired: others have no flips."""
+    estimate = side.of(row.task).report.estimate(row.metric)
+    return row.num_better is not None and estimate.lowest is not None and estimate.highest is not None

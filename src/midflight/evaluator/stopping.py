@@ -28,7 +28,9 @@ class Stopping:
     def __init__(self, config: EvaluatorConfig, tasks: Sequence[Task], run: Run | None, agree: Agree | None) -> None:
         self.advice: StopAdvice | None = None
         self.should_stop = False
-        self._config, self._tasks, self._agree = config, [task.name for task in tasks], agree
+        # a warning needs no other rank: ranks speak, and may wait for one that is gone, only if training may end by it
+        self._agree = agree if config.early_stop == "stop" else None
+        self._config, self._tasks = config, [task.name for task in tasks]
         self._run = run if run is not None and run.enabled and config.early_stop != "off" else None
         self._seen = (0, 0)
 

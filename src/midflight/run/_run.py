@@ -92,6 +92,10 @@ class Run:
         self.attached = False
         """True if another process is the run's own: nothing is superseded or ended from here."""
         if self.enabled:
+            if watch:
+                from midflight.analyse.live import check_notify
+
+                check_notify(notify, on_finding)  # before there is a run in the store
             self.store: Store = open_store(store) if store is None or isinstance(store, str) else store
             self.info, self.attempt = self._open(resume, _plain(config), list(tags))
             _leaving.watch(self)

@@ -73,7 +73,7 @@ class NoSignal(Detector):
         records, steps = SHARE_OF
         if "frac_reward_zero_std" not in now.values or track is None or track.count < records:
             return None
-        count = records if now.step - track.step_of_newest(records) >= steps - now.span else steps
+        count = max(records, -(-steps // now.span))
         if track.count < count:
             return None
         self.enough = True
@@ -85,5 +85,6 @@ class NoSignal(Detector):
         if learned and mean < SHARE_LEARNED:
             return None
         text = f"{mean:.0%} of the groups have no spread, over {count} records"
-        onset = track.step_of_newest(count)
+        first = next(index for index, share in enumerate(shares) if share >= SHARE)
+        onset = track.step_of_newest(count - first)
         return self.finding(now, onset, ["frac_reward_zero_std"], text, share=mean)

@@ -39,5 +39,7 @@ class TooGood(Detector):
         level = track.median(LEVEL)
         if level >= LEFT * start:
             return None
-        text = f"loss {level:.3g} after {start:.3g} at the start: {level / start:.1%} is left within the first epoch"
-        return self.finding(now, track.step_of_newest(LEVEL), ["loss"], text, level=level, start=start)
+        within = "the first epoch" if epoch is not None else f"{track.count} records, of epochs that are not logged"
+        severity: Severity = "stop" if epoch is not None else "warn"  # the data may have been seen often
+        text = f"loss {level:.3g} after {start:.3g} at the start: {level / start:.1%} is left within {within}"
+        return self.finding(now, track.step_of_newest(LEVEL), ["loss"], text, severity, level=level, start=start)
