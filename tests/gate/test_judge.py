@@ -374,3 +374,16 @@ def test_results_of_lm_evaluation_harness_are_gated(data):
     (decision,) = found.decisions
     assert decision.method.startswith("paired")
     assert (decision.outcome, decision.n) == ("pass", 250)
+
+
+@pytest.mark.parametrize(("requirement", "number"), [("max_drop", 5), ("at_least", 1.5), ("must_improve", 2)])
+def test_a_number_that_the_metric_cannot_have_is_refused(requirement, number):
+    """5 where 0.05 is meant would let everything pass."""
+    from midflight.gate.policy import Rule
+    from midflight.gate.weigh import _check_bound
+    from midflight.records import Estimate
+
+    estimate = Estimate("exact_match", "", 0.5, 0.1, 0.3, 0.7, 0.95, 9, 9, "wilson", {"ok": 9}, lowest=0.0, highest=1.0)
+    rule = Rule(task="t", metric="exact_match", **{requirement: number})
+    with pytest.raises(ConfigError, match=rf"{requirement}; got {number}.*lies between 0 and 1"):
+        _check_bound(rule, estimate)

@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -81,15 +81,11 @@ def watch(
     watcher = CheckpointWatcher(folder)
     tidy(folder)
     told = _Told(console())
-    options = {key: value for key, value in (("dtype", dtype), ("device", device)) if value is not None}
     with Run(project, run or folder.absolute().name, store=store, resume="attach") as record:
-        names = ", ".join(one.name for one in tasks)
-        told.once(f"watching {folder} every {interval:g} s for {names}; run {record.name} in {record.store.url}")
-        if not folder.is_dir():
-            told.once(f"{folder} does not exist yet; waiting for it")
-        workflow = None if then is None else _workflow(then, record, told, dead_after)
-        after = _after(record, [one.name for one in tasks], told, stop_file, workflow)
-        load = _loader(options, workers if dispatch == "ray" else 0)
+        names = [one.name for one in tasks]
+        told.hello(folder, interval, names, record)
+        after = _after(record, names, told, stop_file, _workflow(then, record, told, dead_after) if then else None)
+        load = _loader(dtype, device, workers if dispatch == "ray" else 0)
         evaluator = CheckpointEvaluator(tasks, record, seed, load, told.console, dead_after, rules, after)
         with _others(workers - 1 if dispatch == "process" else 0) as others:
             _follow(watcher, evaluator, told, interval, once, idle)
@@ -173,8 +169,9 @@ def _workflow(path: Path, record: Run, told: _Told, dead_s: float) -> Callable[[
     return carry_out
 
 
-def _loader(options: Mapping[str, Any], actors: int) -> Callable[[Path, str], BaseEngine]:
+def _loader(dtype: str | None, device: str | None, actors: int) -> Callable[[Path, str], BaseEngine]:
     """Makes an engine of a checkpoint: in this process, or copies of it on Ray actors."""
+    options = {key: value for key, value in (("dtype", dtype), ("device", device)) if value is not None}
 
     def load(path: Path, name: str) -> BaseEngine:
         from midflight.engines import HF
@@ -215,6 +212,13 @@ class _Told:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._said: set[str] = set()
+
+    def hello(self, folder: Path, interval: float, tasks: Sequence[str], record: Run) -> None:
+        """Says what is watched."""
+        where = f"run {record.name} in {record.store.url}"
+        self.once(f"watching {folder} every {interval:g} s for {', '.join(tasks)}; {where}")
+        if not folder.is_dir():
+            self.once(f"{folder} does not exist yet; waiting for it")
 
     def once(self, text: str) -> None:
         """Prints a line, unless it was printed before."""

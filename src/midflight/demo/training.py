@@ -163,24 +163,11 @@ def worth(prompts: Sequence[str], completions: Sequence[str], **columns: Any) ->
     return list(columns["worth"])
 
 
-def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
-    """One GRPO run of a strategy, evaluated in flight; its last weights become a checkpoint."""
-    import torch
-    from datasets import Dataset
-    from safetensors.torch import load_file
-    from trl import GRPOConfig, GRPOTrainer
+def _grpo(folder: Path, strategy: str, seed: int, steps: int) -> Any:
+    """TRL's settings."""
+    from trl import GRPOConfig
 
-    from midflight.environ import Limits
-    from midflight.evaluator import EvaluatorConfig
-    from midflight.integrations.transformers import MidflightCallback
-    from midflight.run import Run
-
-    tokenizer, model = make_tokenizer(), make_model(seed=0)
-    model.load_state_dict(load_file(folder / WARM_FILE))
-    torch.manual_seed(seed)
-    turns = STRATEGIES.get(strategy, STRATEGIES["mt4"])
-    pairs = problems(seed=1000 + seed, count=steps * BATCH // GROUP, held_out=False)
-    config = GRPOConfig(
+    return GRPOConfig(
         output_dir=str(folder / "trainer"),
         max_steps=steps,
         per_device_train_batch_size=BATCH,
@@ -200,6 +187,26 @@ def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
         gradient_checkpointing=False,
         bf16=False,
     )
+
+
+def train(folder: Path, strategy: str, seed: int, steps: int) -> None:
+    """One GRPO run of a strategy, evaluated in flight; its last weights become a checkpoint."""
+    import torch
+    from datasets import Dataset
+    from safetensors.torch import load_file
+    from trl import GRPOTrainer
+
+    from midflight.environ import Limits
+    from midflight.evaluator import EvaluatorConfig
+    from midflight.integrations.transformers import MidflightCallback
+    from midflight.run import Run
+
+    tokenizer, model = make_tokenizer(), make_model(seed=0)
+    model.load_state_dict(load_file(folder / WARM_FILE))
+    torch.manual_seed(seed)
+    turns = STRATEGIES.get(strategy, STRATEGIES["mt4"])
+    pairs = problems(seed=1000 + seed, count=steps * BATCH // GROUP, held_out=False)
+    config = _grpo(folder, strategy, seed, steps)
     settings = {"strategy": strategy, "turns": turns, "seed": seed, **config.to_dict()}
     name = f"{strategy}-seed{seed}"
     with Run(PROJECT, name, settings, store=str(folder / "midflight.db"), tags=[strategy], resume="never") as run:

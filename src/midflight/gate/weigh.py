@@ -178,12 +178,32 @@ def _is_cost(estimate: Estimate) -> bool:
     return estimate.method == "measured once"
 
 
+def _check_bound(rule: Rule, estimate: Estimate) -> None:
+    """Refuses a number that the metric cannot have: 5 where 0.05 is meant would let everything pass.
+
+    Raises:
+        ConfigError: Says the metric's range.
+    """
+    low, high = estimate.lowest, estimate.highest
+    if low is None or high is None:
+        return
+    number = getattr(rule, rule.requirement)
+    allowed = (low, high) if rule.requirement in ("at_least", "at_most") else (0.0, high - low)
+    if rule.requirement != "max_relative_drop" and not allowed[0] <= number <= allowed[1]:
+        raise ConfigError(
+            f"rule {rule.title(rule.slice)!r}: {rule.requirement}",
+            got=number,
+            allowed=f"from {allowed[0]:g} to {allowed[1]:g}: {rule.metric} lies between {low:g} and {high:g}",
+        )
+
+
 def _check_direction(rule: Rule, estimate: Estimate) -> bool:
     """Whether higher is better: of the metric's own, or as the rule says.
 
     Raises:
         ConfigError: If they contradict each other, or nobody says it and it has to be known.
     """
+    _check_bound(rule, estimate)
     own, said = estimate.higher_is_better, rule.higher_is_better
     implied = {"at_least": True, "at_most": False}.get(rule.requirement)
     for told in (said, implied):
