@@ -36,6 +36,12 @@ class Address:
     token: str
 
 
+def _shown(host: str) -> str:
+    """The address as a browser takes it."""
+    shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
+    return f"[{shown}]" if ":" in shown else shown
+
+
 def serve(
     store: Store,
     *,
@@ -90,9 +96,7 @@ def serve(
     )
     watcher.start()
     try:
-        shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
-        shown = f"[{shown}]" if ":" in shown else shown
-        tell(Address(f"http://{shown}:{listener.getsockname()[1]}/", token))
+        tell(Address(f"http://{_shown(host)}:{listener.getsockname()[1]}/", token))
         with contextlib.suppress(KeyboardInterrupt):  # which is how it is ended
             uvicorn.Server(config).run(sockets=[listener])
     finally:
