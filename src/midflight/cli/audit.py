@@ -29,5 +29,6 @@ def audit(
     for table in audit_tables(events):
         out.print(table)
     if not events:
-        out.print("no workflow was carried out yet")
+        chosen = " of this project, or of this number" if project or execution else ""
+        out.print(f"no workflow{chosen} was carried out yet")
     return 0
