@@ -228,9 +228,8 @@ def _comparable(one: EvalReport, other: EvalReport) -> bool:
 
 
 def _first_metric(report: EvalReport) -> str:
-    from midflight.show.lines import leading
 
-    return leading(report)[0].metric
+    return report.judging[0].metric
 
 
 def _scored(store: Store, report: EvalReport, metric: str) -> list[Score]:

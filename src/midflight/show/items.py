@@ -13,7 +13,7 @@ from rich.text import Text
 
 from midflight.errors import shorten
 from midflight.records import SCORED, EvalReport, Item, Output, Score, State
-from midflight.show.lines import leading, number, visible
+from midflight.show.lines import number, visible
 from midflight.store import Store
 
 ITEMS_SHOWN = 20
@@ -61,7 +61,7 @@ def results_of(store: Store, report: EvalReport) -> list[ItemResult]:
     outputs: dict[str, list[Output]] = {}
     for output in sorted(store.outputs(report.id).values(), key=lambda o: place(o.request_id)):
         outputs.setdefault(output.request_id.rsplit("/", 2)[0], []).append(output)
-    keys = dict.fromkeys(e.metric for e in [*leading(report), *report.estimates])
+    keys = dict.fromkeys(e.metric for e in [*report.judging, *report.estimates])
     scores = {key: {score.item_id: score for score in store.scores(report.id, key)} for key in keys}
     graded = _is_graded(next((list(found.values()) for found in scores.values() if found), []))
     results = []

@@ -113,19 +113,14 @@ def say(text: str) -> None:
         pass
 
 
-def leading(report: EvalReport) -> list[Estimate]:
-    """The estimates over all items that judge the model; those of its cost only if there are no others."""
-    return report.judging
-
-
 def without_value(report: EvalReport) -> list[Estimate]:
     """Metrics that have no value although items were answered: they raised, or are not defined on these answers."""
-    return [e for e in leading(report) if e.value is None and (e.num_scored or e.method == "failed")]
+    return [e for e in report.judging if e.value is None and (e.num_scored or e.method == "failed")]
 
 
 def report_line(report: EvalReport) -> str:
     """One line for a log: step, task, the first metric with its interval, how much of the set, how long."""
-    first = leading(report)[0]
+    first = report.judging[0]
     missing = "" if not first.partial else f", {first.num_scored} scored"
     where = f"{report.run}, step {report.progress.step}" if report.run else f"step {report.progress.step}"
     metric = f"{shorten(report.task)}: {shorten(first.metric)} {with_interval(first)}"

@@ -13,7 +13,7 @@ from rich.text import Text
 from midflight.analyse.variants import newest_of_each, row_labels
 from midflight.errors import shorten
 from midflight.records import SCORED, Estimate, EvalReport
-from midflight.show.lines import decided_line, duration, leading, number, with_interval
+from midflight.show.lines import decided_line, duration, number, with_interval
 from midflight.show.state import RunView, unfinished_line
 from midflight.store import Head
 
@@ -107,7 +107,7 @@ def runs_table(views: Sequence[RunView]) -> Table:
 
 
 def _last_evaluation(report: EvalReport, label: str) -> str:
-    first = leading(report)[0]
+    first = report.judging[0]
     which = f" ({label})" if label else ""
     return f"{cell(report.task + which)}: {cell(first.metric)} {_value(first)}"
 
@@ -122,14 +122,14 @@ def curve_table(reports: Sequence[EvalReport]) -> Table:
 
     A further column tells evaluations apart that differ in more than the step, if there are such.
     """
-    metrics = list(dict.fromkeys(_unit(e) for report in reports for e in leading(report)))
+    metrics = list(dict.fromkeys(_unit(e) for report in reports for e in report.judging))
     labels = row_labels(reports)
     telling = ["of"] if any(labels.values()) else []
     table = new_table(reports[0].task, "step", "epoch", *telling, *map(cell, metrics), "n", "of which", "took")
     for report in reports:
-        known = {_unit(e): e for e in leading(report)}
+        known = {_unit(e): e for e in report.judging}
         cells = [_value(known[name]) if name in known else "–" for name in metrics]
-        first = leading(report)[0]
+        first = report.judging[0]
         table.add_row(
             str(report.progress.step),
             f"{report.progress.epoch:.2f}",
@@ -146,7 +146,7 @@ def reasons(reports: Sequence[EvalReport]) -> list[str]:
     """Why metrics of one task have no value, a line a reason with the steps at which it occurred."""
     steps: dict[str, list[int]] = {}
     for report in reports:
-        for estimate in leading(report):
+        for estimate in report.judging:
             if estimate.value is None and estimate.note:
                 text = shorten(f"{estimate.metric} has no value: {estimate.note}")
                 steps.setdefault(text, []).append(report.progress.step)
@@ -160,7 +160,7 @@ def decisions(reports: Sequence[EvalReport]) -> list[str]:
 
 def slices_table(report: EvalReport, label: str = "") -> Table:
     """One evaluation slice by slice: a row a slice, a column a metric."""
-    estimates = [e for e in report.estimates if e.slice or e in leading(report)]
+    estimates = [e for e in report.estimates if e.slice or e in report.judging]
     metrics = list(dict.fromkeys(map(_unit, estimates)))
     title = " · ".join(filter(None, (report.task, _where(report), label)))
     table = new_table(title, "slice", *map(cell, metrics), "n", "of which")
