@@ -227,11 +227,6 @@ def _comparable(one: EvalReport, other: EvalReport) -> bool:
     return one.task_fingerprint == other.task_fingerprint
 
 
-def _first_metric(report: EvalReport) -> str:
-
-    return report.judging[0].metric
-
-
 def _scored(store: Store, report: EvalReport, metric: str) -> list[Score]:
     """The scores of a metric that is a mean of scores."""
     found = [score for score in store.scores(report.id, metric) if score.value is not None]
