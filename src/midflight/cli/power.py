@@ -168,7 +168,7 @@ def _from_store(
     from midflight.estimate.power import spread_of_one, spread_of_pairs, variance
 
     run, pair = _pair(store, task, baseline)
-    key = metric or _first_metric(pair[0])
+    key = metric or pair[0].judging[0].metric
     scores = [{score.item_id: score for score in _scored(store, report, key)} for report in pair]
     ids = sorted(scores[0].keys() & scores[-1].keys())
     values = [[_value(found[id]) for id in ids] for found in scores]
