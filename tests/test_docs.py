@@ -101,7 +101,8 @@ def test_examples_run(name, tmp_path):
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        # a cluster of its own: by itself Ray joins the newest one of this machine, which may be another test's
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"},
         timeout=240,
     )
     assert done.returncode == 0, done.stderr

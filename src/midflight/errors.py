@@ -2,7 +2,8 @@
 
     MidflightError
     ├── ConfigError (ValueError)         an option, a spec or a command-line argument is wrong
-    │   └── UnknownKeyError (KeyError)   no such task, metric, engine, …; says what is near
+    │   ├── UnknownKeyError (KeyError)   no such task, metric, engine, …; says what is near
+    │   └── NotFoundError                what a page asks for is not there
     ├── TaskError (ValueError)           a task cannot be built: its file, rows or templates are wrong
     ├── MetricError (ValueError)         a metric cannot be computed, or gave something that is no number
     ├── EngineError (RuntimeError)       an engine cannot answer
@@ -69,6 +70,10 @@ class ConfigError(MidflightError, ValueError):
 
 class UnknownKeyError(ConfigError, KeyError):
     """No plugin of that name."""
+
+
+class NotFoundError(ConfigError):
+    """There is no such run, task, item or text."""
 
 
 class TaskError(MidflightError, ValueError):

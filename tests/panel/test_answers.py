@@ -16,9 +16,9 @@ from serving import HOSTILE, N, fill, solver, task
 from midflight.analyse.compare import compare
 from midflight.analyse.flips import flip_curve
 from midflight.analyse.trend import trends_of
-from midflight.errors import ConfigError, MidflightError
+from midflight.errors import ConfigError, MidflightError, NotFoundError
 from midflight.panel.answers.base import ask
-from midflight.panel.panel import NotFoundError, Panel
+from midflight.panel.panel import Panel
 from midflight.panel.parameters import MAX_TEXT, Ids, Names, Number, Text, split_query
 from midflight.panel.plain import MOST_KEYS, encode, flat, packed
 from midflight.panel.watcher import MOST_RUNS, Watcher

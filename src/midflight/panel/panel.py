@@ -8,7 +8,6 @@ from typing import Protocol
 
 from midflight.analyse.curves import Curve, curves_of
 from midflight.analyse.trend import Trend, trends_of
-from midflight.errors import ConfigError
 from midflight.panel.diagnoses import Diagnoses
 from midflight.panel.kept import Kept
 from midflight.panel.watcher import Change
@@ -16,10 +15,6 @@ from midflight.store import Pulse, RunInfo, Store
 
 MOST_KEPT = 512
 MOST_CURVES = 8
-
-
-class NotFoundError(ConfigError):
-    """There is no such run, task, item or text."""
 
 
 class Changes(Protocol):

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from midflight import catalog
-from midflight.panel.panel import NotFoundError, Panel
+from midflight.errors import NotFoundError
+from midflight.panel.panel import Panel
 from midflight.panel.parameters import Parameter, read_all, split_query
 
 PACKAGE = "midflight.panel.answers"

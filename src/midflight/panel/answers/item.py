@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 
 from midflight.analyse.curves import Curve
 from midflight.analyse.flips import threshold
-from midflight.errors import ConfigError
-from midflight.panel.panel import NotFoundError, Panel
+from midflight.errors import ConfigError, NotFoundError
+from midflight.panel.panel import Panel
 from midflight.panel.parameters import Ids, Text
 from midflight.panel.plain import bounded
 from midflight.panel.references import curve_named

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from midflight.errors import ConfigError
-from midflight.panel.panel import NotFoundError, Panel
+from midflight.errors import ConfigError, NotFoundError
+from midflight.panel.panel import Panel
 from midflight.panel.parameters import Number, Text
 from midflight.panel.plain import bounded
 from midflight.panel.references import curve_named

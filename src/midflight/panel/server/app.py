@@ -15,11 +15,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from midflight.errors import ConfigError, MidflightError, StoreError, shorten
+from midflight.errors import ConfigError, MidflightError, NotFoundError, StoreError, shorten
 from midflight.panel.answers.base import ask, questions
 from midflight.panel.answers.run import RUN_ID
 from midflight.panel.openapi import document
-from midflight.panel.panel import NotFoundError, Panel
+from midflight.panel.panel import Panel
 from midflight.panel.plain import encode
 from midflight.panel.rows import rows_of
 from midflight.panel.server.events import events
