@@ -8,6 +8,7 @@ from typing import Protocol
 
 from midflight.analyse.curves import Curve, curves_of
 from midflight.analyse.trend import Trend, trends_of
+from midflight.errors import NotFoundError
 from midflight.panel.diagnoses import Diagnoses
 from midflight.panel.kept import Kept
 from midflight.panel.watcher import Change
