@@ -143,7 +143,7 @@ def test_the_watcher_writes_a_file_that_training_can_wait_for(store, tmp_path, c
 
     stop = tmp_path / "STOP"
     with mf.Run("p", "r", store=store) as run:
-        after = _after(run, ["sums"], _Told(console()), stop, None)
+        after = _after(run, [task()], _Told(console()), stop, None)
         engine = Model()
         falling = [0.8, 0.81, 0.79, 0.74, 0.7, 0.66, 0.6, 0.55]
         for step, share in enumerate(falling, start=1):

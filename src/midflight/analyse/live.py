@@ -79,8 +79,8 @@ class LiveWatch:
     @property
     def findings(self) -> list[Finding]:
         """What was noticed so far."""
-        with self._lock:
-            return [] if self._watch is None else list(self._watch.findings)
+        watch = self._watch  # without the lock: the loop asks at every step, and must not wait for a record
+        return [] if watch is None else list(watch.findings)
 
     def look(self, rows: Sequence[Row]) -> None:
         """Takes what was logged since the last time."""

@@ -77,6 +77,11 @@ class Sweep:
     curves: Mapping[str, LearningCurve]
 
 
+def _varying(effects: Effects) -> list[str]:
+    """Parameters that differ between the runs, seeds last."""
+    return [*dict.fromkeys(effect.parameter for effect in effects.effects), *filter(is_seed, effects.left_out)]
+
+
 def _trials(
     outcomes: Mapping[str, CurvePoint],
     states: Mapping[str, str],
@@ -133,8 +138,7 @@ def sweep_of(
     judge, values = next(iter(curves.values())), [point.value for point in outcomes.values()]
     effects = effects_of([known[run].config for run in outcomes], values, judge.higher_is_better, level)
     states = {run: _state(store, known[run]) for run in curves}
-    varying = [*dict.fromkeys(effect.parameter for effect in effects.effects), *filter(is_seed, effects.left_out)]
-    settings = {run: _settings(known[run], varying) for run in outcomes}
+    settings = {run: _settings(known[run], _varying(effects)) for run in outcomes}
     rungs = rung_steps(curves, eta, first_rung)
     running = [run for run in curves if states[run] == "running"]
     return Sweep(

@@ -66,9 +66,7 @@ def sweep(
     if out is not None:
         draw_sweep(found, out)
     if json_:
-        plain = dataclasses.asdict(dataclasses.replace(found, curves={}))
-        del plain["curves"]
-        print_json(plain)
-        return 0
-    console().print(sweep_tables(found))
+        print_json({name: value for name, value in dataclasses.asdict(found).items() if name != "curves"})
+    else:
+        console().print(sweep_tables(found))
     return 0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from midflight.cli._checkpoints import CheckpointEvaluator
     from midflight.engines.base import BaseEngine
     from midflight.run import Run
+    from midflight.tasks import Task
     from midflight.triggers import Checkpoint, CheckpointWatcher
 
 LONGEST_S = 30 * 86_400
@@ -82,9 +83,8 @@ def watch(
     tidy(folder)
     told = _Told(console())
     with Run(project, run or folder.absolute().name, store=store, resume="attach") as record:
-        names = [one.name for one in tasks]
-        told.hello(folder, interval, names, record)
-        after = _after(record, names, told, stop_file, _workflow(then, record, told, dead_after) if then else None)
+        told.hello(folder, interval, tasks, record)
+        after = _after(record, tasks, told, stop_file, _workflow(then, record, told, dead_after) if then else None)
         load = _loader(dtype, device, workers if dispatch == "ray" else 0)
         evaluator = CheckpointEvaluator(tasks, record, seed, load, told.console, dead_after, rules, after)
         with _others(workers - 1 if dispatch == "process" else 0) as others:
@@ -129,7 +129,7 @@ def _follow(
 
 
 def _after(
-    record: Run, tasks: Sequence[str], told: _Told, stop_file: Path | None, workflow: Callable[[Path], bool] | None
+    record: Run, tasks: Sequence[Task], told: _Told, stop_file: Path | None, workflow: Callable[[Path], bool] | None
 ) -> Callable[[Path], bool]:
     """What is done with each checkpoint that was evaluated: says whether training should end, then the workflow."""
     from midflight.analyse.early_stop import advice_of_findings, advice_of_trends
@@ -137,9 +137,9 @@ def _after(
     from midflight.triggers.checkpoints import step_of
 
     def after(checkpoint: Path) -> bool:
-        store, info, step = record.store, record.info, step_of(checkpoint)
-        advice = advice_of_findings(store, info, store.findings(info.id), step, tasks)
-        advice = advice or advice_of_trends(store, info, step, tasks)
+        store, info, step, names = record.store, record.info, step_of(checkpoint), [task.name for task in tasks]
+        advice = advice_of_findings(store, info, store.findings(info.id), step, names)
+        advice = advice or advice_of_trends(store, info, step, names)
         if advice is not None:
             told.once(str(advice))
             if stop_file is not None and not stop_file.exists():
@@ -213,10 +213,10 @@ class _Told:
         self.console = console
         self._said: set[str] = set()
 
-    def hello(self, folder: Path, interval: float, tasks: Sequence[str], record: Run) -> None:
+    def hello(self, folder: Path, interval: float, tasks: Sequence[Task], record: Run) -> None:
         """Says what is watched."""
         where = f"run {record.name} in {record.store.url}"
-        self.once(f"watching {folder} every {interval:g} s for {', '.join(tasks)}; {where}")
+        self.once(f"watching {folder} every {interval:g} s for {', '.join(task.name for task in tasks)}; {where}")
         if not folder.is_dir():
             self.once(f"{folder} does not exist yet; waiting for it")
 

@@ -36,7 +36,9 @@ class Stopping:
 
     def look(self, step: int, num_reports: int, due: bool) -> None:
         """Looks at what is new; with several ranks only where they speak anyway, at steps with an evaluation."""
-        if self.should_stop or self._config.early_stop == "off" or (self._agree is not None and not due):
+        if self._run is None and self._agree is None:
+            return
+        if self.should_stop or (self._agree is not None and not due):
             return
         if self._run is not None and self.advice is None:
             seen = (len(self._run.findings), num_reports)

@@ -13,9 +13,7 @@ from midflight.records.evaluation import (
     READ_CHARACTERS,
     SCORED,
     STATES,
-    Cost,
     Estimate,
-    EvalReport,
     Item,
     Message,
     Output,
@@ -26,11 +24,11 @@ from midflight.records.evaluation import (
     Sample,
     Sampling,
     Score,
-    Settings,
     Slice,
     State,
 )
 from midflight.records.finding import SEVERITIES, Finding, Severity
+from midflight.records.report import Cost, EvalReport, Settings
 from midflight.records.verdict import EXIT_CODES, Decision, Outcome, Subject, Tier, Verdict
 from midflight.records.workflow import Actor, AuditEvent, Execution, ExecutionStatus, StepStatus, WorkflowStep
 

@@ -58,7 +58,7 @@ class Task:
         self.spec = build(TaskSpec, {"name": name, "source": _source_table(source), **spec}, f"task {name!r}")
         check_text("", self.spec.model_dump(exclude={"source": True, "fewshot": {"source"}}))
         self.source = _build_source(self.spec.source, f"task {name!r} [source]")
-        self.kind = catalog.load("midflight.tasks.kinds", self.spec.kind, Kind)(self.spec)
+        self.kind = catalog.load("midflight.tasks.kinds", self.spec.kind, Kind)(self.spec)  # type: ignore[type-abstract]
 
     def _metric_key(self, metric: Any) -> Any:
         """The key of a metric; a class is kept under its own `key`, or its name in snake case."""
@@ -73,7 +73,7 @@ class Task:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.kind = catalog.load("midflight.tasks.kinds", self.spec.kind, Kind)(self.spec)
+        self.kind = catalog.load("midflight.tasks.kinds", self.spec.kind, Kind)(self.spec)  # type: ignore[type-abstract]
 
     def __repr__(self) -> str:
         return f"<Task {self.name} ({self.spec.kind})>"
@@ -277,4 +277,4 @@ def _build_source(table: Mapping[str, Any], origin: str) -> Source:
     kind = table.get("kind")
     if not isinstance(kind, str):
         raise TaskError(f"{origin}: kind", got=kind, allowed=", ".join(catalog.keys("midflight.tasks.sources")))
-    return build(catalog.load("midflight.tasks.sources", kind, Source), table, origin)
+    return build(catalog.load("midflight.tasks.sources", kind, Source), table, origin)  # type: ignore[type-abstract]

@@ -74,7 +74,7 @@ def _step(table: Any, origin: str) -> Step:
     if not isinstance(kind, str):
         raise ConfigError(f"{origin}: kind", got=kind, allowed=", ".join(catalog.keys(STEPS)))
     try:
-        found = catalog.load(STEPS, kind, Step)
+        found = catalog.load(STEPS, kind, Step)  # type: ignore[type-abstract]
     except UnknownKeyError as error:
         raise ConfigError(f"{origin}: kind: {error.message}") from None
     return build(found, {"name": kind, **table}, f"{origin} ({table.get('name', kind)})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from midflight.tasks._spec import TaskSpec
 from midflight.tasks._template import compile_expression, compile_template
 
 
-class Kind:
+class Kind(ABC):
     """Base of all kinds; made once a task, and asked for every item.
 
     Attributes:
@@ -38,21 +39,21 @@ class Kind:
         self._example = compile_template(answer, "fewshot.answer") if answer is not None else None
 
     @property
+    @abstractmethod
     def capability(self) -> RequestKind:
         """What the engine has to be able to do."""
-        raise NotImplementedError
 
+    @abstractmethod
     def target(self, row: Mapping[str, Any]) -> Any:
         """What is right for a row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def requests(self, item: Item, examples: Sequence[Item], chat: bool, seed: int) -> list[Request]:
         """All requests of an item."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, outputs: Sequence[Output]) -> tuple[Any, State, str]:
         """Prediction, state and reason, from the outputs of one attempt; all of them are answers."""
-        raise NotImplementedError
 
     def sample(self, item: Item, index: int, outputs: Sequence[Output | None]) -> Sample:
         """One attempt, from its outputs in order of their parts; None = not answered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,6 +28,7 @@ class Source(Config):
 
     kind: str
 
+    @abstractmethod
     def rows(self) -> Iterator[Row]:
         """All rows, in the order of the source, which is the same every time.
 
@@ -34,7 +36,6 @@ class Source(Config):
             TaskError: If the source cannot be read; names file, line and cause.
             MissingExtraError: If the package that reads it is not installed.
         """
-        raise NotImplementedError
 
     def with_split(self, split: str) -> Source:
         """The same source, another split: where few-shot examples come from.

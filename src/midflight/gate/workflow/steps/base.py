@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,6 +135,7 @@ class Step(Config):
         wanted = [self.when] if isinstance(self.when, str) else self.when
         return "always" in wanted or outcome in wanted
 
+    @abstractmethod
     def carry_out(self, context: StepContext, note: Note) -> Mapping[str, Any]:
         """Takes effect.
 
@@ -147,7 +149,6 @@ class Step(Config):
         Raises:
             StepError: If it failed.
         """
-        raise NotImplementedError
 
     def undo(self, context: StepContext, result: Mapping[str, Any]) -> Mapping[str, Any]:
         """Undoes what it did. After a crash it may be asked again.
@@ -159,4 +160,4 @@ class Step(Config):
         Raises:
             StepError: If that failed.
         """
-        raise NotImplementedError
+        raise StepError(f"a step of kind {self.kind!r} cannot be undone")
