@@ -89,6 +89,7 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
+        http="h11",  # whatever else is installed: its limits are those that the document tells
         ws="none",
         lifespan="off",
         limit_concurrency=MOST_CONNECTIONS,
