@@ -228,7 +228,32 @@ for i in range(count):
 """
 
 
+MAKER = """
+import sys
+from midflight.store import open_store
+for path in sys.argv[1:]:
+    sys.stdin.readline()
+    open_store(path)
+    print("made", flush=True)
+"""
+
+
 class TestManyProcesses:
+    def test_a_store_is_made_by_all_at_once(self, tmp_path):
+        """SQLite's switch to WAL does not wait for another process that does the same: none may fail by it."""
+        paths = [str(tmp_path / f"{k}.db") for k in range(40)]
+        makers = [
+            subprocess.Popen([sys.executable, "-c", MAKER, *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for _ in range(4)
+        ]
+        for path in paths:
+            for maker in makers:
+                maker.stdin.write(b"\n")
+                maker.stdin.flush()
+            assert [maker.stdout.readline() for maker in makers] == [b"made\n"] * 4, path
+        for maker in makers:
+            maker.communicate()
+
     def test_writers_and_a_reader_get_in_nobodys_way(self, tmp_path):
         """Eight processes make the store and write to it at once, while we read: no error, no point lost."""
         path = tmp_path / "s.db"

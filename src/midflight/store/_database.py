@@ -7,6 +7,7 @@ import os
 import sqlite3
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -204,7 +205,7 @@ class Database:
     def _create(self, connection: sqlite3.Connection) -> None:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             connection.execute("PRAGMA page_size=16384")
-            connection.execute("PRAGMA journal_mode=WAL")
+            self._log_ahead(connection)
         with self.writing():
             # another process may have made it while we waited
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
@@ -212,6 +213,19 @@ class Database:
                     _run_all(connection, text)
                 connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version={VERSION}")
+
+    @staticmethod
+    def _log_ahead(connection: sqlite3.Connection) -> None:
+        """Switches to WAL; where another process does so at this moment SQLite gives up at once, and we wait."""
+        given_up = time.monotonic() + BUSY_S
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > given_up:
+                    raise
+            time.sleep(0.01)
 
     def _upgrade(self, connection: sqlite3.Connection) -> None:
         """Adds what later versions have; those who have the file open go on with what they know."""
