@@ -52,6 +52,7 @@ def _register() -> None:
     from midflight.cli.show import show
     from midflight.cli.store import store_app
     from midflight.cli.sweep import sweep
+    from midflight.cli.top import top
     from midflight.cli.trend import trend
     from midflight.cli.watch import watch
 
@@ -62,6 +63,7 @@ def _register() -> None:
         "audit": audit,
         "runs": runs,
         "show": show,
+        "top": top,
         "serve": serve,
         "report": report,
         "export": export,

@@ -34,6 +34,14 @@ def rows_of(panel: Panel, runs: Sequence[RunInfo], pulses: dict[int, Pulse], lea
     return [_row(panel, run, pulses[run.id], sparks.get(run.id)) for run in runs]
 
 
+def is_meant(run: RunInfo, search: str) -> bool:
+    """Whether a text is in a run's name, a tag, or ``key=value`` of its configuration; any case."""
+    if not search:
+        return True
+    texts = (run.name, *run.tags, *(f"{key}={value}" for key, value in flat(run.config).items()))
+    return any(search.casefold() in text.casefold() for text in texts)
+
+
 def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunShape:
     evaluated = _evaluated(panel, run, pulse) if pulse.num_evaluations else {}
     steps = [step for step in (pulse.last_step, evaluated.get("last_step")) if step is not None]

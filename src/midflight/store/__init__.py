@@ -36,12 +36,13 @@ def default_url() -> str:
     return os.environ.get("MIDFLIGHT_STORE") or DEFAULT
 
 
-def open_store(url: str | None = None, create: bool = True) -> Store:
+def open_store(url: str | None = None, create: bool = True, read_only: bool = False) -> Store:
     """The store at a URL.
 
     Args:
         url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or a plain path; None = the default.
         create: Whether it may be made.
+        read_only: Whether nothing is ever written to it; a file that takes its place is then refused.
 
     Raises:
         ConfigError: If there is no such kind of store.
@@ -55,4 +56,4 @@ def open_store(url: str | None = None, create: bool = True) -> Store:
         raise ConfigError("store", got=url, allowed="sqlite:///FILE, or a file's path")
     from midflight.store.sqlite import SQLiteStore
 
-    return SQLiteStore(path, create)
+    return SQLiteStore(path, create, read_only)

@@ -112,31 +112,50 @@ class Database:
     Args:
         path: The file; made if it does not exist.
         create: Whether it may be made.
+        read_only: Whether SQLite refuses every write, and each reading a file that is no longer the one that was
+            opened: what watches for days must not take yesterday's file for today's.
 
     Raises:
         StoreError: If it cannot be opened, is no Midflight store, or was written by a newer version.
     """
 
-    def __init__(self, path: str | Path, create: bool = True) -> None:
+    def __init__(self, path: str | Path, create: bool = True, read_only: bool = False) -> None:
         self.path = Path(path).expanduser().absolute()  # wherever the program goes afterwards
         self._local = threading.local()
+        self._mode = "rwc" if create else "rw"  # a file that is gone is not made anew by who did not make it
+        self._only: tuple[int, int] | None = None
         if not create and not self.path.is_file():
             raise StoreError(f"no store at {self.path}", hint="name it with --store or $MIDFLIGHT_STORE")
         if not self.path.parent.is_dir():
             raise StoreError(f"{self.path}: its folder does not exist")
         with self.reading():
-            self._prepare(self.connection)
+            self._prepare(self.connection)  # an older version is upgraded, whoever opens it
+        if read_only:
+            self.close()
+            self._only = self._identity()
 
     @property
     def connection(self) -> sqlite3.Connection:
         """This thread's connection."""
         local = self._local
+        if self._only is not None and self._identity() != self._only:
+            raise StoreError(f"{self.path} is another file than the one that was opened", hint="open it again")
         if getattr(local, "pid", None) != os.getpid():  # a forked child must not use its parent's
-            connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+            url = f"{self.path.as_uri()}?mode={self._mode}"
+            connection = sqlite3.connect(url, uri=True, timeout=BUSY_S, isolation_level=None)
             connection.execute("PRAGMA journal_size_limit=67108864")
+            connection.execute(f"PRAGMA query_only={'ON' if self._only is not None else 'OFF'}")
             local.connection, local.pid = connection, os.getpid()
         found: sqlite3.Connection = local.connection
         return found
+
+    def _identity(self) -> tuple[int, int]:
+        """Device and inode of the file."""
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise StoreError(f"no store at {self.path} ({error.strerror})") from None
+        return found.st_dev, found.st_ino
 
     def close(self) -> None:
         """Closes this thread's connection."""

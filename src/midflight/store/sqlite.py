@@ -36,13 +36,14 @@ class SQLiteStore(
     Args:
         path: The file; made if it does not exist.
         create: Whether it may be made.
+        read_only: Whether nothing is ever written to it.
 
     Raises:
         StoreError: If it cannot be opened, is no Midflight store, or was written by a newer version.
     """
 
-    def __init__(self, path: str | Path, create: bool = True) -> None:
-        self.database = Database(path, create)
+    def __init__(self, path: str | Path, create: bool = True, read_only: bool = False) -> None:
+        self.database = Database(path, create, read_only)
         self.url = f"sqlite:///{path}"
         self._key_ids = {}
 

@@ -13,7 +13,7 @@ from midflight.panel.panel import Panel
 from midflight.panel.parameters import MAX_RUNS as MOST_RUNS
 from midflight.panel.parameters import Choice, Ids, Number, Text
 from midflight.panel.plain import flat
-from midflight.panel.rows import rows_of
+from midflight.panel.rows import is_meant, rows_of
 from midflight.panel.shapes import RunShape
 from midflight.panel.state import state_of
 from midflight.store import Pulse, RunInfo, SeriesCount
@@ -114,10 +114,7 @@ def _matches(
         return False
     if state and state_of(panel.store, pulse) != state:
         return False
-    if not search:
-        return True
-    texts = (run.name, *run.tags, *(f"{key}={value}" for key, value in flat(run.config).items()))
-    return any(search.casefold() in text.casefold() for text in texts)
+    return is_meant(run, search)
 
 
 def _sorted(rows: Sequence[Any], key: Callable[[Any], Any], order: str) -> list[Any]:
