@@ -373,3 +373,34 @@ class TestFaults:
         assert os.waitpid(child, 0)[1] == 0
         store.append_points(run, 1, [block([2], x=[2.0])])
         assert store.read_points(run, "x").values.tolist() == [1.0, 2.0]
+
+
+def test_who_only_reads_writes_nothing_and_makes_no_file(tmp_path):
+    path = tmp_path / "a.db"
+    with pytest.raises(StoreError, match="no store at"):
+        open_store(str(path), create=False, read_only=True)
+    writer = open_store(str(path))
+    run = writer.create_run("p", "a", owner="x")
+    reader = open_store(str(path), create=False, read_only=True)
+    with pytest.raises(StoreError, match="cannot be written to"):
+        reader.beat(run.id)
+    writer.create_run("p", "b", owner="x")
+    assert [one.name for one in reader.runs()] == ["b", "a"]
+    for store in (reader, writer):
+        store.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["a.db"]
+    path.unlink()
+    with pytest.raises(StoreError, match="no store at"):
+        reader.runs()
+    assert not path.exists()
+
+
+def test_a_file_that_took_the_place_of_another_is_not_read_as_the_same(tmp_path):
+    path = tmp_path / "a.db"
+    open_store(str(path)).close()
+    reader = open_store(str(path), create=False, read_only=True)
+    other = open_store(str(tmp_path / "b.db"))
+    other.close()
+    (tmp_path / "b.db").replace(path)
+    with pytest.raises(StoreError, match="another file"):
+        reader.runs()

@@ -52,7 +52,6 @@ class TopApp(App[None]):
     RunsTable, VerticalScroll { scrollbar-size-vertical: 1; scrollbar-color: ansi_bright_black; }
     RunsTable > .datatable--header { background: ansi_default; text-style: bold; }
     RunsTable > .datatable--even-row, RunsTable > .datatable--odd-row { background: ansi_default; }
-    RunsTable:focus > .datatable--cursor { background: ansi_bright_black; color: ansi_default; text-style: none; }
     #nothing { height: 1fr; content-align: center middle; }
     """
     BINDINGS = [

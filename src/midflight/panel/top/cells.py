@@ -22,7 +22,7 @@ from midflight.show.lines import duration, interval, number, signed_with_interva
 GAP = 2
 """Characters between two columns."""
 SILENT_S = 60.0
-"""Seconds after which it is said that a run's process writes nothing: it does so every ten."""
+"""Seconds after which a run's process is called silent: it writes every ten, whatever it does."""
 NOT_READ = Text("…", "dim")
 NOTHING = Text("–", "dim")
 
@@ -90,13 +90,12 @@ def _name(row: Row, now: float, width: int) -> Text:
 
 
 def state_text(row: Row, now: float) -> Text:
-    """A run's state in a sign and a word, with its silence where that means something."""
+    """A run's state in a sign and a word; since when nothing was heard of it, where that means something."""
     sign, style = STATES[row.state]
-    text = Text(f"{sign} {row.state}", style)
     silent = now - row.pulse.heartbeat
-    if row.state == "lost" or (row.state == "running" and silent > SILENT_S):
-        text.append(f" {short_duration(silent)}", "yellow" if row.state == "running" else style)
-    return text
+    if row.state == "running" and silent > SILENT_S:
+        return Text(f"{sign} silent {short_duration(silent)}", "yellow")
+    return Text(f"{sign} {row.state}" + (f" {short_duration(silent)}" if row.state == "lost" else ""), style)
 
 
 def short_duration(seconds: float) -> str:
@@ -258,9 +257,9 @@ def _evaluations(row: Row, now: float, width: int) -> Text:
 
 
 COLUMNS = (
-    Column("name", "run", 14, 28, _name),
-    Column("state", "state", 12, 13, _state),
-    Column("step", "step", 10, 15, _step),
+    Column("name", "run", 12, 28, _name),
+    Column("state", "state", 13, 15, _state),
+    Column("step", "step", 11, 15, _step),
     Column("left", "left", 10, 10, _left),
     Column("findings", "findings", 15, 22, _findings),
     Column("leading", "training", 26, 34, _leading),

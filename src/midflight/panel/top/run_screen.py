@@ -51,6 +51,8 @@ class RunScreen(Screen[None]):
     def __init__(self, run: int) -> None:
         super().__init__()
         self._run = run
+        self._head = Text()
+        self._shown: tuple[Row | None, Detail | None, int] = (None, None, 0)
 
     @property
     def _top(self) -> TopApp:
@@ -82,6 +84,9 @@ class RunScreen(Screen[None]):
         """Shows how the run is."""
         self.tick()
         row, detail = self._row(look), look.detail
+        before, self._shown = self._shown, (row, detail, self.size.width)
+        if row == before[0] and detail is before[1] and self.size.width == before[2] and look.at:
+            return
         if row is None:
             body: RenderableType = Text("this run is no longer in the store" if look.at else "looking …")
         elif detail is None or detail.answer["run"]["id"] != self._run:
@@ -97,7 +102,9 @@ class RunScreen(Screen[None]):
         text.no_wrap, text.overflow = True, "ellipsis"
         if trouble:
             text.append(f"\n{trouble}", "red")
-        self.query_one("#head", Static).update(text)
+        if text != self._head:  # what is the same is not sent again
+            self._head = text
+            self.query_one("#head", Static).update(text)
 
     def _row(self, look: Look) -> Row | None:
         return next((row for row in look.rows if row.info.id == self._run), None)

@@ -55,6 +55,8 @@ class RunsScreen(Screen[None]):
         self._rows: list[Row] = []
         self._columns: list[Column] = []
         self._cells: dict[tuple[str, str], Text] = {}
+        self._head = Text()
+        self._shown: tuple[Row | None, int] = (None, 0)
 
     @property
     def _top(self) -> TopApp:
@@ -67,7 +69,7 @@ class RunsScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """A line about the store, the table, the run at the cursor, the keys."""
         yield Static(id="head", markup=False)
-        yield RunsTable(cursor_type="row", cell_padding=GAP // 2, cursor_foreground_priority="renderable")
+        yield RunsTable(cursor_type="row", cell_padding=GAP // 2)
         yield Static(id="nothing", markup=False)
         yield Static(id="pane", markup=False)
         yield Input(placeholder="name, tag or key=value", id="search", select_on_focus=False)
@@ -140,12 +142,16 @@ class RunsScreen(Screen[None]):
         text.append("".join(f"  {one}" for one in told), "dim")
         if trouble:
             text.append(f"\n{trouble}", "red")
-        self.query_one("#head", Static).update(text)
+        if text != self._head:  # what is the same is not sent again
+            self._head = text
+            self.query_one("#head", Static).update(text)
 
     def _show_pane(self) -> None:
         pane, row = self.query_one("#pane", Static), self._at()
         pane.display = row is not None and self.size.height >= LOWEST
-        if row is not None and pane.display:
+        shown = (row, self.size.width)
+        if row is not None and pane.display and shown != self._shown:
+            self._shown = shown
             pane.update(summary(row, time.time(), self.size.width - 2))
 
     def _at(self) -> Row | None:

@@ -154,9 +154,10 @@ def judges_line(diagnosis: DiagnosisShape) -> Text:
 def evaluations_text(row: Row) -> Text:
     """What was evaluated, what waits, what it took of the run's time."""
     pulse, found = row.pulse, row.found
-    parts = [f"{pulse.num_evaluations:,} evaluations took {duration(pulse.evaluation_seconds)}"]
+    plural = "" if pulse.num_evaluations == 1 else "s"
+    parts = [f"{pulse.num_evaluations:,} evaluation{plural} took {duration(pulse.evaluation_seconds)}"]
     if not pulse.num_evaluations:
-        parts = ["nothing was evaluated yet"]
+        parts = ["nothing was evaluated" + (" yet" if row.state == "running" else "")]
     if found is not None:
         if found.train_share is not None:
             parts[0] += f", {found.train_share:.1%} of the run's time".replace("%", " %")
