@@ -52,6 +52,9 @@ class TopApp(App[None]):
     RunsTable, VerticalScroll { scrollbar-size-vertical: 1; scrollbar-color: ansi_bright_black; }
     RunsTable > .datatable--header { background: ansi_default; text-style: bold; }
     RunsTable > .datatable--even-row, RunsTable > .datatable--odd-row { background: ansi_default; }
+    RunsTable > .datatable--cursor, RunsTable:focus > .datatable--cursor {
+        background: ansi_default; color: ansi_default; text-style: reverse;
+    }
     #nothing { height: 1fr; content-align: center middle; }
     """
     BINDINGS = [
@@ -62,7 +65,7 @@ class TopApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, feed: Feed, store: str, every: float) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True)  # said here: what NO_COLOR does to colours is chosen once
         self.feed, self.store, self.every = feed, shorten(store, 100), every
         self.last = Look()
         """What was seen last."""
@@ -97,6 +100,8 @@ class TopApp(App[None]):
     def on_looked(self, message: Looked) -> None:
         """Shows what was seen."""
         self._looked = time.monotonic()
+        if message.look is self.last:  # nothing was written
+            return
         self.last = message.look
         for screen in self.screen_stack:
             if isinstance(screen, RunsScreen | RunScreen):

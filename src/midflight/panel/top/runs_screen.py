@@ -135,7 +135,7 @@ class RunsScreen(Screen[None]):
             if counts[state]:
                 text.append(f"  {sign} {counts[state]:,} {state}", style)
         waiting = sum(row.pulse.num_unfinished for row in look.rows if row.state == "running")
-        told = [f"{waiting} evaluations open"] if waiting else []
+        told = [f"{waiting} evaluation{'' if waiting == 1 else 's'} open"] if waiting else []
         told += [f"sorted by {self._order}"] if self._order != ACTIVITY else []
         told += [f"{len(self._rows):,} shown"] if len(self._rows) < len(look.rows) else []
         told += [f"reading {look.waiting:,} more"] if look.waiting else []

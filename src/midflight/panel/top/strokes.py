@@ -48,7 +48,7 @@ def chart(x: Values, mean: Values, low: Values, high: Values, width: int, height
 
     >>> flat = np.arange(4.0)
     >>> chart(flat, flat, flat, flat, 2, 1), chart(flat[:2], flat[:2], flat[:2] - 1, flat[:2] + 1, 1, 1)
-    ([[('⡠⠊', True)]], [[('⢾', True)]])
+    ([[('⡠⠊', True)]], [[('⡾', True)]])
     """
     band = np.zeros((height * 4, width * 2), bool)
     line = band.copy()

@@ -200,5 +200,6 @@ def _chart(curve: Drawn, width: int) -> Text:
     first, final = (f"{step:,.0f}" for step in (curve.steps[0], curve.steps[-1])) if len(curve.steps) else ("", "")
     text.append(f"\n{'':{margin}} {first}{final:>{max(1, width - margin - 1 - len(first))}}", "dim")
     if curve.num_non_finite:
-        text.append(f"\n{'':{margin}} × {curve.num_non_finite:,} values are not finite", "red")
+        are = "value is" if curve.num_non_finite == 1 else "values are"
+        text.append(f"\n{'':{margin}} × {curve.num_non_finite:,} {are} not finite", "red")
     return text.append("\n")
