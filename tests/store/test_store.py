@@ -404,3 +404,12 @@ def test_a_file_that_took_the_place_of_another_is_not_read_as_the_same(tmp_path)
     (tmp_path / "b.db").replace(path)
     with pytest.raises(StoreError, match="another file"):
         reader.runs()
+
+
+@pytest.mark.parametrize("name", ["a b.db", "a?mode=ro.db", "a#b.db", "a%41.db", "ä’汉.db"])
+def test_a_file_may_have_any_name(tmp_path, name):
+    store = open_store(str(tmp_path / name))
+    store.create_run("p", "a", owner="x")
+    store.close()
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert len(open_store(str(tmp_path / name), create=False, read_only=True).runs()) == 1
