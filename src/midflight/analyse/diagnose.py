@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
 from midflight.analyse.importers import ImportedRun
-from midflight.analyse.names import canonical_names
+from midflight.analyse.names import canonical_name, canonical_names
 from midflight.errors import UnknownKeyError, shorten
 from midflight.records import SEVERITIES, EvalReport, Finding
 from midflight.store import RunInfo, Store
@@ -226,6 +227,7 @@ def guess_algorithm(names: Mapping[str, str], first_loss: float = math.nan, form
     return "pretrain" if trainers or first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
 
 
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)$")
 _LOSS_OF_KNOWING_NOTHING = 7.0
 _PRETRAINERS = frozenset(
     {"llmc", "nanogpt", "modded_nanogpt", "nanochat", "megatron_console", "megatron_golden", "torchtitan_console",
@@ -303,12 +305,33 @@ def facts_of_config(
 ) -> Facts:
     """What a run's configuration tells of it; the keys are those of HF and TRL."""
     losses = columns.get("loss", ((), ()))[1]
+    judge, best_step = _best(config, columns)
     return Facts(
         guess_algorithm(names, losses[0] if losses else math.nan, formats),
         _whole(config.get("max_steps")),
         _whole(config.get("max_completion_length")),
         names,
+        judge,
+        best_step,
     )
+
+
+def _best(config: Mapping[str, Any], columns: Columns) -> tuple[str, int | None]:
+    """The series by which HF's trainer picks its best checkpoint, and the step of that; None if it tells none.
+
+    The state of a trainer has the step and the value, its arguments the name. The loss is the default.
+    """
+    arguments = config.get("args")
+    named = (arguments if isinstance(arguments, Mapping) else config).get("metric_for_best_model")
+    checkpoint = _CHECKPOINT.search(str(config.get("best_model_checkpoint")))
+    step = _whole(config.get("best_global_step")) or (int(checkpoint[1]) if checkpoint else None)
+    for name, (steps, values) in columns.items():
+        if name.startswith("eval_") and step in steps and values[steps.index(step)] == config.get("best_metric"):
+            return name, step
+    if not isinstance(named, str):
+        return "eval_loss", None
+    original = f"eval_{named.removeprefix('eval_')}"
+    return canonical_name(original) or original, None
 
 
 def _whole(value: Any) -> int | None:
