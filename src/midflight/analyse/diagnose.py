@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
-from midflight.analyse.importers import ImportedRun
+from midflight.analyse.importers import ImportedRun, import_details
 from midflight.analyse.names import canonical_name, canonical_names
 from midflight.errors import UnknownKeyError, shorten
 from midflight.records import SEVERITIES, EvalReport, Finding
@@ -270,7 +270,7 @@ def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None)
         kinds: Detectors to use; None = all.
     """
     columns, names = columns_of(store, run.id)
-    found = diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+    found = diagnose(run.name, columns, facts_of_run(run, names, columns), kinds)
     known = {finding.kind for finding in found.findings}
     told = [f for f in store.findings(run.id) if f.kind not in known and (kinds is None or f.kind in kinds)]
     findings = sorted([*found.findings, *told], key=lambda finding: finding.noticed)  # what was said then stays said
@@ -298,6 +298,13 @@ def held_out(reports: Iterable[EvalReport]) -> Iterator[tuple[str, int, float]]:
             if estimate.value is not None and estimate.higher_is_better is not None:
                 sign = 1 if estimate.higher_is_better else -1
                 yield f"heldout/{report.task}/{estimate.metric}", report.progress.step, sign * estimate.value
+
+
+def facts_of_run(run: RunInfo, names: Mapping[str, str], columns: Columns) -> Facts:
+    """What a run of the store tells beside its series: its configuration, or what the log was that it came from."""
+    details = import_details(run)
+    facts = facts_of_config(run.config, names, columns, details.get("formats", ()))
+    return replace(facts, planned_steps=_whole(details.get("planned_steps")) or facts.planned_steps)
 
 
 def facts_of_config(
