@@ -78,6 +78,7 @@ class RewardHacking(Detector):
         length = now.past.get("completion_length")
         if "completion_length" not in now.values or length is None or length.count < LEVEL:
             return False
+        self.enough = True
         bound = LENGTH_LEFT * start_level(length, max, 3)
         return length.last < bound and length.median(LEVEL) < bound
 

@@ -67,9 +67,9 @@ class WrongBest(Detector):
         if value < self._best:
             self._best, self._best_step, self._since = value, now.step, 0
         self._worst = max(self._worst, value)
-        if claimed not in course.steps or len(course.values) < FEWEST_CLAIMED:
+        self.enough = len(course.values) >= FEWEST_CLAIMED
+        if claimed not in course.steps or not self.enough:
             return None
-        self.enough = True
         taken, best = course.values[course.steps.index(claimed)], sign * self._best
         if sign * taken < self._worst or self._worst == self._best:
             return None
@@ -87,7 +87,6 @@ class WrongBest(Detector):
         before, newest = course.values[:at], course.values[-IN_A_ROW:]
         if not before or len(course.values) - at < IN_A_ROW or len(course.values) < FEWEST:
             return None
-        self.enough = True
         level, bar = middle(newest), max(before)
         lowest, highest = min(course.values), course.values[course.highest]
         if min(newest) <= bar or level - bar <= max(SIGMA * course.scatter, GAIN * (highest - lowest)):
