@@ -202,7 +202,7 @@ def wrong_best(draw: np.random.Generator, log: Log, begin: int) -> int:
     n, count = len(log.steps), int(draw.choice([12, 20]))
     blank = np.arange(n) % max(1, n // count) != max(1, n // count) - 1
     x, turn = np.arange(n) / n, begin / n
-    if draw.random() < 0.3:
+    if draw.random() > 0.7:
         error = 0.5 - draw.uniform(0.1, 0.4) * x + wobble(draw, n, 0.003)
         worst = int(np.flatnonzero(~blank)[np.argmax(error[~blank])])
         log.values, log.blank = log.values | {"eval_wer": error}, log.blank | {"eval_wer": blank}

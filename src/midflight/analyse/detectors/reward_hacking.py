@@ -19,7 +19,7 @@ LENGTH_LEFT = 0.2
 """Share of the length at the start: an answer without its reasoning."""
 IN_A_ROW = 3
 """Values after which two verifiers have parted."""
-SIGMA = 3.0
+SIGMA = 5.0
 """Standard deviations of single values by which both have risen before, and one of them since."""
 GIVEN_BACK = 0.5
 """Share of its gain that the other has lost again."""
@@ -49,8 +49,7 @@ class RewardHacking(Detector):
         return self._beside_reward(now) or (self._parted(now, *parted) if parted else None)
 
     def _beside_reward(self, now: Moment) -> Finding | None:
-        reward = now.past.get("reward")
-        names = [name for name in now.names if name != "completion_length" and not name.startswith("rewards/")]
+        reward, names = now.past.get("reward"), self._verifiers.held_out
         bare = self._is_bare(now)
         if not (names or bare) or reward is None or reward.count < 2 * LEVEL:
             return None
@@ -91,7 +90,7 @@ class RewardHacking(Detector):
         )
 
     def _parted(self, now: Moment, fallen: str, risen: str) -> Finding:
-        one, other = self._verifiers.courses[fallen], self._verifiers.courses[risen]
+        one, other = self._verifiers.course(fallen), self._verifiers.course(risen)
         at, best = one.steps[one.highest], one.values[one.highest]
         before = other.values[bisect_right(other.steps, at) - 1]
         low, high = middle(one.values[-IN_A_ROW:]), middle(other.values[-IN_A_ROW:])
@@ -103,54 +102,74 @@ class RewardHacking(Detector):
         return self.finding(now, at, [fallen, risen], text, "warn", best=best, low=low, before=before, high=high)
 
 
+class _Verifier:
+    """What judges answers: a held-out score, or a component of the training reward.
+
+    Attributes:
+        name: Its canonical name.
+        family: Verifiers of one family judge the same answers.
+        size: Values of the series whose mean is one of the course: one evaluation, or some records of training.
+        seen: Finite values of the series that are in the course.
+        course: Its course.
+    """
+
+    __slots__ = ("course", "family", "name", "seen", "size")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.family = name, name.rpartition("/")[0] or "eval"
+        self.size, self.seen = LEVEL if name.startswith("rewards/") else 1, 0
+        self.course = Course()
+
+
 class _Verifiers:
-    """Scores that judge the same answers: held-out ones of one task, and components of the training reward."""
+    """All that judge answers of a run, by name.
+
+    Attributes:
+        held_out: Held-out scores of the newest record.
+    """
 
     def __init__(self) -> None:
-        self.courses: dict[str, Course] = {}
-        self._families: dict[str, list[str]] = {}
-        self._blocks: dict[str, list[float]] = {}
+        self.held_out: list[str] = []
+        self._known: dict[str, _Verifier] = {}
+        self._names: Sequence[str] = ()
+        self._present: list[_Verifier] = []
+
+    def course(self, name: str) -> Course:
+        return self._known[name].course
 
     def look(self, now: Moment) -> tuple[str, str] | None:
         """One that has fallen and one that has gone on rising, at the first record that shows it."""
-        fresh = [name for name in now.names if self._take(now, name)]
+        if now.names is not self._names:  # records of the same series share the list
+            self._names = now.names
+            self._present = [self._known.setdefault(name, _Verifier(name)) for name in now.names if _judges(name)]
+            self.held_out = [one.name for one in self._present if one.size == 1]
+        fresh = []
+        for one in self._present:
+            track = now.past[one.name]
+            if track.count % one.size == 0 and track.count > one.seen:
+                one.course.add(now.step, sum(track.newest(one.size)) / one.size)
+                one.seen = track.count
+                fresh.append(one)
         for fallen in fresh:
-            course = self.courses[fallen]
-            if _has_fallen(course):
-                for risen in self._families[_family(fallen)]:
-                    if risen != fallen and _has_gone_on(self.courses[risen], course.steps[course.highest]):
-                        return fallen, risen
+            if _has_fallen(fallen.course):
+                since = fallen.course.steps[fallen.course.highest]
+                for other in self._known.values():
+                    if other is not fallen and other.family == fallen.family and _has_gone_on(other.course, since):
+                        return fallen.name, other.name
         return None
 
-    def _take(self, now: Moment, name: str) -> bool:
-        """Whether its course has a new value: each evaluation, or the mean of some records of training."""
-        value, course = now.values[name], self.courses.get(name)
-        if course is None:
-            course = self.courses[name] = Course()
-            if name != "completion_length" and not name.endswith("/std") and not PENALTY.search(name):
-                self._families.setdefault(_family(name), []).append(name)
-        if value - value != 0 or name not in self._families.get(_family(name), ()):
-            return False
-        if name.startswith("rewards/"):
-            block = self._blocks.setdefault(name, [])
-            block.append(value)
-            if len(block) < LEVEL:
-                return False
-            value = sum(block) / LEVEL
-            block.clear()
-        course.add(now.step, value)
-        return True
 
-
-def _family(name: str) -> str:
-    """Verifiers of one family judge the same answers."""
-    return name.rpartition("/")[0] or "eval"
+def _judges(name: str) -> bool:
+    """Whether a series judges answers; a penalty takes away, and grows with longer ones."""
+    if name.startswith("rewards/"):
+        return not name.endswith("/std") and PENALTY.search(name) is None
+    return name != "completion_length"
 
 
 def _has_fallen(course: Course) -> bool:
     """Whether it has lost half of a gain that was none of chance."""
     best = course.values[course.highest]
-    gain = best - course.values[0]
+    gain = best - middle(course.values[:IN_A_ROW])
     if len(course.values) - 1 - course.highest < IN_A_ROW or gain <= SIGMA * course.scatter:
         return False
     return best - middle(course.values[-IN_A_ROW:]) >= GIVEN_BACK * gain
@@ -162,4 +181,5 @@ def _has_gone_on(course: Course, since: int) -> bool:
     before, newest = course.values[:at], course.values[-IN_A_ROW:]
     if not before or len(course.values) - at < IN_A_ROW or min(newest) <= max(before):
         return False
-    return min(before[-1] - before[0], middle(newest) - before[-1]) > SIGMA * course.scatter
+    start, then = middle(before[:IN_A_ROW]), middle(before[-IN_A_ROW:])
+    return min(then - start, middle(newest) - then) > SIGMA * course.scatter

@@ -37,6 +37,7 @@ class WrongBest(Detector):
         self._courses: dict[str, Course] = {}
         self._best, self._best_step, self._since = math.inf, 0, 0
         self._worst = -math.inf
+        self._taken: float | None = None
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at the series that picks the best first, then at the other scores."""
@@ -66,19 +67,20 @@ class WrongBest(Detector):
         self._since += 1
         if value < self._best:
             self._best, self._best_step, self._since = value, now.step, 0
-        self._worst = max(self._worst, value)
+        if value > self._worst:
+            self._worst = value
+        if now.step == claimed:
+            self._taken = value
         self.enough = len(course.values) >= FEWEST_CLAIMED
-        if claimed not in course.steps or not self.enough:
+        if not self.enough or self._taken is None or self._taken < self._worst or self._worst == self._best:
             return None
-        taken, best = course.values[course.steps.index(claimed)], sign * self._best
-        if sign * taken < self._worst or self._worst == self._best:
-            return None
+        taken, best = sign * self._taken, sign * self._best
         name = now.facts.names.get(judge, judge)
         text = (
             f"the trainer's best is step {claimed}, where {name} is {taken:.4g}, the worst of {len(course.values)} "
             f"evaluations; it is {best:.4g} at step {self._best_step}"
         )
-        return self.finding(now, claimed, [judge], text, claimed=taken, best=best, best_step=self._best_step)
+        return self.finding(now, claimed or 0, [judge], text, claimed=taken, best=best, best_step=self._best_step)
 
     def _beaten(self, now: Moment, judge: str, name: str) -> Finding | None:
         """A finding if a score has gone on rising since the best checkpoint."""
