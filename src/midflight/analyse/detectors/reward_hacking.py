@@ -41,6 +41,7 @@ class RewardHacking(Detector):
     def __init__(self) -> None:
         self._best: dict[str, tuple[float, int]] = {}
         self._below: dict[str, int] = {}
+        self._bare_length: float | None = None
         self._verifiers = _Verifiers()
 
     def update(self, now: Moment) -> Finding | None:
@@ -77,9 +78,9 @@ class RewardHacking(Detector):
         length = now.past.get("completion_length")
         if "completion_length" not in now.values or length is None or length.count < LEVEL:
             return False
-        self.enough = True
-        bound = LENGTH_LEFT * start_level(length, max, 3)
-        return length.last < bound and length.median(LEVEL) < bound
+        if self._bare_length is None:  # the start changes no more
+            self.enough, self._bare_length = True, LENGTH_LEFT * start_level(length, max, 3)
+        return length.last < self._bare_length and length.median(LEVEL) < self._bare_length
 
     def _bare(self, now: Moment, reward: Track) -> Finding:
         length = now.past["completion_length"]
