@@ -175,13 +175,46 @@ def reward_degrade(draw: np.random.Generator, log: Log, begin: int) -> int:
 
 
 def reward_hacking(draw: np.random.Generator, log: Log, begin: int) -> int:
-    """The score on held-out problems turns while the reward rises."""
+    """The score on held-out problems, or a second grader, turns while the reward rises."""
+    if draw.random() < 0.5 and "rewards/accuracy/mean" in log.values:
+        return _second_grader(draw, log, begin)
     name = "eval_accuracy"
     log.values[name] = 0.6 * (1 + wobble(draw, len(log.steps), 0.01)) - draw.uniform(0.2, 0.5) * ramp(log, begin, 20)
     log.blank[name] = np.arange(len(log.steps)) % 10 != 9
     rise = np.linspace(0, 3 * log.values["reward"].std(), len(log.steps))
     log.values["reward"] = log.values["reward"] + rise
     return begin + 35
+
+
+def _second_grader(draw: np.random.Generator, log: Log, begin: int) -> int:
+    """Two components of the reward that grade the same answers: one is fooled, the other gives back what it gained."""
+    n, step = len(log.steps), draw.uniform(0.2, 0.5)
+    paid = 0.3 + step * ramp(log, 0, begin) + 0.5 * step * ramp(log, begin, n - begin)
+    judged = 0.3 + step * ramp(log, 0, begin) - draw.uniform(0.7, 1.2) * step * ramp(log, begin, 20)
+    same = wobble(draw, n, 0.05)
+    log.values["rewards/accuracy/mean"] = paid + same
+    log.values["rewards/judge/mean"] = judged + same + wobble(draw, n, 0.03)
+    return begin + 55
+
+
+def wrong_best(draw: np.random.Generator, log: Log, begin: int) -> int:
+    """The held-out loss turns, the score does not; or the trainer took the larger error for the better one."""
+    n, count = len(log.steps), int(draw.choice([12, 20]))
+    blank = np.arange(n) % max(1, n // count) != max(1, n // count) - 1
+    x, turn = np.arange(n) / n, begin / n
+    if draw.random() > 0.7:
+        error = 0.5 - draw.uniform(0.1, 0.4) * x + wobble(draw, n, 0.003)
+        worst = int(np.flatnonzero(~blank)[np.argmax(error[~blank])])
+        log.values, log.blank = log.values | {"eval_wer": error}, log.blank | {"eval_wer": blank}
+        log.config |= {"best_metric": float(error[worst]), "best_global_step": int(log.steps[worst])}
+        log.begins = int(log.steps[0])
+        return int(np.flatnonzero(~blank)[2])
+    curve = 1 + 0.4 * np.clip(turn - x, 0, 1) + draw.uniform(0.15, 1.0) * np.clip(x - turn, 0, 1)
+    log.values["eval_loss"] = log.values["loss"][n // 2] * curve * (1 + wobble(draw, n, 0.002))
+    log.values["eval_accuracy"] = 0.4 + draw.uniform(0.1, 0.5) * x + wobble(draw, n, 0.005)
+    log.blank |= {"eval_loss": blank, "eval_accuracy": blank}
+    log.also = frozenset({"overfit", "plateau"})
+    return min(n - 1, begin + 5 * n // count)
 
 
 def no_signal(draw: np.random.Generator, log: Log, begin: int) -> int:
@@ -252,6 +285,7 @@ FAULTS: Mapping[str, tuple[Fault, list[str], int]] = {
     "staleness": (staleness, ["rl"], 20),
     "throughput_drop": (throughput_drop, ["pretrain"], 300),
     "learning_rate": (learning_rate, ["sft"], SHORTEST),
+    "wrong_best": (wrong_best, ["sft"], SHORTEST),
     "plateau": (plateau, ["rl"], 250),
 }
 """What makes it, where it happens, and the fewest records for it."""

@@ -161,6 +161,13 @@ SHAPES: dict[str, Shape] = {
         "pretrain", {"throughput": noisy(step(120, 1e5, 5e4), 0.02)},
         {"throughput": np.where(STEPS % 25 == 0, 3e4, noisy(0 * STEPS + 1e5, 0.02))}, (120, 130),
     ),
+    "wrong_best": Shape(  # accuracy goes on after the best loss, or stays
+        "sft",
+        {"eval_accuracy": every(10, noisy(ramp(1, 200, 0.4, 0.8), 0.01))},
+        {"eval_accuracy": every(10, noisy(ramp(1, 90, 0.4, 0.6), 0.01))},
+        (80, 80),
+        rest={"eval_loss": every(10, 1.5 + np.maximum(0, 80 - STEPS) / 100 + np.maximum(0, STEPS - 80) / 1e4)},
+    ),
     "learning_rate": Shape(
         "sft", {"learning_rate": step(100, 1e-4, 0.0)}, {"learning_rate": step(195, 1e-4, 0.0)}, (100, 100)
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -10,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shapes import FALLING, NOISE, RISING, SHAPES, STEPS, diagnosis, noisy, with_at
+from shapes import FALLING, NOISE, RISING, SHAPES, STEPS, diagnosis, every, noisy, ramp, with_at
 
 from conftest import ROOT
 from midflight import catalog
 from midflight.analyse.detectors.base import Chance, Detector, Facts, Track
-from midflight.analyse.diagnose import PACKAGE, Watch, guess_algorithm
+from midflight.analyse.diagnose import PACKAGE, Watch, diagnose, diagnose_log, facts_of_config, guess_algorithm
+from midflight.analyse.importers import read_any
 from midflight.errors import UnknownKeyError
 from midflight.records import SEVERITIES
 
@@ -131,8 +133,6 @@ def test_all_right_is_done_and_not_ill():
 def test_a_kl_summed_over_the_answer_has_another_bound():
     kl = np.interp(STEPS, [1, 200], [0.0, 20.0])
     columns = {"kl": (STEPS.tolist(), kl.tolist())}
-    from midflight.analyse.diagnose import diagnose
-
     assert not diagnose("ppo", columns, Facts("rl", names={"kl": "objective/kl"})).findings
     assert diagnose("grpo", columns, Facts("rl", names={"kl": "kl"})).findings
 
@@ -143,6 +143,83 @@ def test_a_held_out_loss_that_falls_is_no_plateau():
     evals = np.where(np.arange(600) % 50 == 49, 2 - np.arange(600) / 1000, np.nan)
     assert [one.kind for one in diagnosis(still, "sft").findings] == ["plateau"]
     assert not diagnosis({**still, "eval_loss": evals}, "sft").findings
+
+
+def part(fallen: str, risen: str, up: int = 100) -> list:
+    """Two scores that rise together up to a step; then one falls back and the other goes on."""
+    first = noisy(ramp(1, up, 0.3, 0.7), 0.02) + np.minimum(0, ramp(up, 200, 0, -0.4))
+    values = {fallen: first, risen: noisy(ramp(1, 200, 0.3, 0.8), 0.02, 2)}
+    if not fallen.startswith("rewards/"):
+        values |= {name: every(10, values[name]) for name in (fallen, risen)}
+    return diagnosis(values, "rl", "reward_hacking").findings
+
+
+@pytest.mark.parametrize(
+    ("fallen", "risen"),
+    [
+        ("rewards/judge", "rewards/rule"),
+        ("heldout/maths/judge", "heldout/maths/rule"),
+        ("eval_accuracy", "eval_reward"),
+    ],
+)
+def test_two_verifiers_that_part(fallen, risen):
+    (finding,) = part(fallen, risen)
+    assert (finding.severity, list(finding.metrics)) == ("warn", [fallen, risen])
+    assert 90 <= finding.onset <= 110 < finding.noticed
+    assert f"rose together until step {finding.onset}" in finding.text
+    assert finding.evidence["low"] < finding.evidence["best"]
+    assert finding.evidence["high"] > finding.evidence["before"]
+
+
+def test_scores_that_part_and_are_no_two_verifiers_of_the_same():
+    assert not part("heldout/maths/judge", "heldout/code/judge")  # another task: it forgets
+    assert not part("rewards/length_penalty", "rewards/rule")  # longer answers cost more
+    assert not part("rewards/judge/std", "rewards/rule")
+    assert not part("rewards/judge", "rewards/rule", up=1)  # never rose: they were never of one mind
+
+
+def trainer_state(path, evaluations, **state):
+    history = [{"step": 100 * (n + 1), **values} for n, values in enumerate(evaluations)]
+    path.write_text(json.dumps({"log_history": history, "global_step": 100 * len(history), **state}))
+    (run,) = read_any(path)
+    return [one for one in diagnose_log(run).findings if one.kind == "wrong_best"]
+
+
+def test_a_best_that_hf_picked_the_wrong_way_round(tmp_path):
+    """Without greater_is_better the Trainer takes the largest word error rate for the best."""
+    rates = [{"eval_loss": 1.0 + n / 100, "eval_wer": rate} for n, rate in enumerate([0.41, 0.33, 0.29, 0.27])]
+    path = tmp_path / "trainer_state.json"
+    (finding,) = trainer_state(path, rates, best_metric=0.41, best_model_checkpoint="out/checkpoint-100")
+    assert (finding.severity, finding.onset, finding.noticed) == ("note", 100, 300)
+    assert (
+        finding.text
+        == "the trainer's best is step 100, where eval_wer is 0.41, the worst of 3 evaluations; it is 0.29 at step 300"
+    )
+    assert not trainer_state(path, rates, best_metric=0.27, best_global_step=400)
+    assert not trainer_state(path, rates, best_metric=0.41)  # nobody says where
+    assert not trainer_state(path, rates[:2], best_metric=0.41, best_global_step=100)
+
+
+def test_the_best_loss_is_no_wrong_best_if_the_trainer_picks_by_the_score(tmp_path):
+    values = [{"eval_loss": 1.0 + n / 100, "eval_accuracy": 0.5 + n / 50} for n in range(12)]
+    path = tmp_path / "trainer_state.json"
+    (finding,) = trainer_state(path, values)
+    assert (finding.onset, finding.noticed, list(finding.metrics)) == (100, 600, ["eval_loss", "eval_accuracy"])
+    best = {"best_metric": values[-1]["eval_accuracy"], "best_global_step": 1200}
+    assert not trainer_state(path, values, **best)
+    for settings in ({"metric_for_best_model": "accuracy"}, {"args": {"metric_for_best_model": "eval_accuracy"}}):
+        columns = {name: ([100 * n for n in range(12)], [one[name] for one in values]) for name in values[0]}
+        assert not diagnose("run", columns, facts_of_config(settings, {}, columns), ["wrong_best"]).findings
+
+
+def test_a_score_that_is_only_noise_beats_no_best_checkpoint():
+    """200 runs of 20 evaluations each, the loss best at the first: 1 to 3 % have a note by chance, as the page says."""
+    draw = np.random.default_rng(0)
+    found = 0
+    for _ in range(200):
+        values = {"eval_loss": 1 + np.arange(20) / 100, "eval_accuracy": draw.normal(0.5, 0.02, 20)}
+        found += bool(diagnosis(values, "sft", "wrong_best").findings)
+    assert found <= 8
 
 
 # -- values that nobody expects --------------------------------------------------------------------------------------

@@ -199,3 +199,14 @@ def test_the_interval_of_a_smoothed_point_is_students():
     last = curve.last()
     assert (last.low, last.high) == pytest.approx(theirs)
     assert smoothed("loss", False, np.arange(20), np.ones(20)).last().low is None
+
+
+def test_in_rl_a_held_out_reward_judges_and_not_the_loss():
+    steps = [100, 200, 300]
+    columns = {
+        "eval_loss": (steps, [0.1, 0.2, 0.3]),
+        "eval_reward": (steps, [0.4, 0.5, 0.6]),
+        "reward": (STEPS, losses()),
+    }
+    assert curve_of(columns).metric == "eval_reward"
+    assert curve_of({"eval_loss": columns["eval_loss"], "eval_accuracy": columns["eval_reward"]}).metric == "eval_loss"

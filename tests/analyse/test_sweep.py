@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from midflight.analyse.effects import effects_of
-from midflight.analyse.parameters import NOT_SET, parameters_of
+from midflight.analyse.parameters import NOT_SET, flat, parameters_of
 from midflight.analyse.sweep import sweep_of
 from midflight.engines import Fake
 from midflight.errors import ConfigError, UnknownKeyError
@@ -110,6 +110,21 @@ def test_seeds_are_noise_and_replicates():
     found = effects_of(configs, losses, higher_is_better=False)
     assert found.left_out == {"seed": "a seed: noise, its runs are replicates"}
     assert found.df == 36 - 5
+
+
+def test_what_came_of_a_run_is_no_setting():
+    """The keys of HF's TrainerState: total_flos goes with the batch size, and would leave it not estimable."""
+    state = {"is_world_process_zero": True, "logging_steps": 10, "save_steps": 100, "trial_name": None}
+    configs = [
+        {**state, "train_batch_size": size, "global_step": 6400 // size, "max_steps": 6400 // size, "epoch": 1 - size / 1e5,
+         "total_flos": 1e15 / size, "num_input_tokens_seen": 10**6 + size, "best_metric": 1 + size / 64, "eval_loss": 2 / size,
+         "best_model_checkpoint": f"out/checkpoint-{size % 3}", "args": {"max_steps": size, "eval_steps": size}}
+        for size in (4, 8, 16, 32, 4, 8, 16, 32)
+    ]  # fmt: skip
+    found, left_out = parameters_of([flat(config) for config in configs])
+    assert [one.name for one in found] == ["args.eval_steps", "args.max_steps", "train_batch_size"]
+    assert set(left_out.values()) == {"what came of the run, not what it was set to"}
+    assert {"global_step", "max_steps", "total_flos", "epoch", "best_metric", "eval_loss"} < set(left_out)
 
 
 def test_what_changes_together_is_not_told_apart():

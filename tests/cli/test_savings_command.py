@@ -105,6 +105,44 @@ def test_logs_of_other_trainers_are_read(tmp_path):
     assert row["planned_share"] == pytest.approx((200 - row["stopped_at"]) / 200)
 
 
+def test_files_that_are_no_logs_are_named_and_the_others_counted(runs, tmp_path):
+    (tmp_path / "notes.md").write_text("# nothing\n")
+    (tmp_path / "other.csv").write_text("step,loss\n" + "".join(f"{step},{3 - step / 200}\n" for step in range(1, 200)))
+    done = midflight("savings", "broken", "notes.md", "other.csv", "broken", "--json")
+    assert (done.returncode, [row["run"] for row in json.loads(done.stdout)["runs"]]) == (0, ["broken", "other"])
+    assert "not looked at: log notes.md" in done.stderr
+    alone = midflight("savings", "notes.md")
+    assert (alone.returncode, "of no format" in alone.stderr) == (2, True)
+    gone = midflight("savings", "broken", "nobody")
+    assert (gone.returncode, "no run 'nobody'" in gone.stderr) == (2, True)
+
+
+def test_what_was_said_while_it_trained_changes_no_hindsight(runs):
+    before = savings_of(histories([NASTY])[0])
+    finding = savings_of(histories(["broken"])[0]).finding
+    (healthy,) = [run for run in runs.runs("p") if run.name == NASTY]
+    runs.add_finding(healthy.id, 1, finding)
+    assert before == savings_of(histories([NASTY])[0])
+    assert before.stopped_at is None
+
+
+def test_a_log_in_the_store_keeps_its_plan_and_its_trainer(tmp_path):
+    """llm.c says on each line how many steps there are; what fine-tunes with it is still told as pre-training."""
+    lines = [
+        f"step {n:4d}/1000 | loss {3 - n / 500:.6f} | norm 1.0 | lr 3.00e-04 | 100.00 ms | 1 tok/s"
+        for n in range(1, 301)
+    ]
+    (tmp_path / "main.log").write_text("\n".join(lines))
+    assert midflight("import", "main.log", "--run", "gpt2").returncode == 0
+    (stored,) = histories(["gpt2"])
+    (logged,) = histories(["main.log"])
+    assert (stored.facts.planned_steps, stored.facts.algorithm) == (1000, "pretrain")
+    assert (stored.facts, stored.formats) == (logged.facts, list(logged.formats))
+    assert savings_of(stored).planned_steps == 1000
+    (found,) = json.loads(midflight("diagnose", "gpt2", "--json").stdout)
+    assert found["algorithm"] == "pretrain"
+
+
 @pytest.mark.data
 def test_a_real_run_without_a_reward_would_have_been_stopped_when_its_label_says(data):
     """Reward 0 at each of 50 steps: the label has the onset from step 10 on, the run's own breaker waited for 50."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from midflight import catalog
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
-from midflight.analyse.importers import ImportedRun
-from midflight.analyse.names import canonical_names
+from midflight.analyse.importers import ImportedRun, import_details
+from midflight.analyse.names import canonical_name, canonical_names
 from midflight.errors import UnknownKeyError, shorten
 from midflight.records import SEVERITIES, EvalReport, Finding
 from midflight.store import RunInfo, Store
@@ -226,6 +227,7 @@ def guess_algorithm(names: Mapping[str, str], first_loss: float = math.nan, form
     return "pretrain" if trainers or first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
 
 
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)$")
 _LOSS_OF_KNOWING_NOTHING = 7.0
 _PRETRAINERS = frozenset(
     {"llmc", "nanogpt", "modded_nanogpt", "nanochat", "megatron_console", "megatron_golden", "torchtitan_console",
@@ -268,7 +270,7 @@ def diagnose_run(store: Store, run: RunInfo, kinds: Sequence[str] | None = None)
         kinds: Detectors to use; None = all.
     """
     columns, names = columns_of(store, run.id)
-    found = diagnose(run.name, columns, facts_of_config(run.config, names, columns), kinds)
+    found = diagnose(run.name, columns, facts_of_run(run, names, columns), kinds)
     known = {finding.kind for finding in found.findings}
     told = [f for f in store.findings(run.id) if f.kind not in known and (kinds is None or f.kind in kinds)]
     findings = sorted([*found.findings, *told], key=lambda finding: finding.noticed)  # what was said then stays said
@@ -298,17 +300,45 @@ def held_out(reports: Iterable[EvalReport]) -> Iterator[tuple[str, int, float]]:
                 yield f"heldout/{report.task}/{estimate.metric}", report.progress.step, sign * estimate.value
 
 
+def facts_of_run(run: RunInfo, names: Mapping[str, str], columns: Columns) -> Facts:
+    """What a run of the store tells beside its series: its configuration, or what the log was that it came from."""
+    details = import_details(run)
+    facts = facts_of_config(run.config, names, columns, details.get("formats", ()))
+    return replace(facts, planned_steps=_whole(details.get("planned_steps")) or facts.planned_steps)
+
+
 def facts_of_config(
     config: Mapping[str, Any], names: Mapping[str, str], columns: Columns, formats: Iterable[str] = ()
 ) -> Facts:
     """What a run's configuration tells of it; the keys are those of HF and TRL."""
     losses = columns.get("loss", ((), ()))[1]
+    judge, best_step = _best(config, columns)
     return Facts(
         guess_algorithm(names, losses[0] if losses else math.nan, formats),
         _whole(config.get("max_steps")),
         _whole(config.get("max_completion_length")),
         names,
+        judge,
+        best_step,
     )
+
+
+def _best(config: Mapping[str, Any], columns: Columns) -> tuple[str, int | None]:
+    """The series by which HF's trainer picks its best checkpoint, and the step of that; None if it tells none.
+
+    The state of a trainer has the step and the value, its arguments the name. The loss is the default.
+    """
+    arguments = config.get("args")
+    named = (arguments if isinstance(arguments, Mapping) else config).get("metric_for_best_model")
+    checkpoint = _CHECKPOINT.search(str(config.get("best_model_checkpoint")))
+    step = _whole(config.get("best_global_step")) or (int(checkpoint[1]) if checkpoint else None)
+    for name, (steps, values) in columns.items():
+        if name.startswith("eval_") and step in steps and values[steps.index(step)] == config.get("best_metric"):
+            return name, step
+    if not isinstance(named, str):
+        return "eval_loss", None
+    original = f"eval_{named.removeprefix('eval_')}"
+    return canonical_name(original) or original, None
 
 
 def _whole(value: Any) -> int | None:

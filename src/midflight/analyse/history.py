@@ -11,9 +11,9 @@ import numpy as np
 
 from midflight.analyse.curves import curves_of
 from midflight.analyse.detectors.base import Facts
-from midflight.analyse.diagnose import Columns, columns_of, columns_of_log, facts_of_config, facts_of_log
+from midflight.analyse.diagnose import Columns, columns_of, columns_of_log, facts_of_log, facts_of_run
 from midflight.analyse.evidence import find_run
-from midflight.analyse.importers import ImportedRun, read_any
+from midflight.analyse.importers import ImportedRun, import_details, read_any
 from midflight.analyse.learning_curve import JUDGES, LearningCurve, evaluated, logged
 from midflight.store import RunInfo, Store, open_store
 from midflight.store.base import Floats, Ints
@@ -91,7 +91,8 @@ def history_of_run(store: Store, run: RunInfo) -> History:
     return History(
         name=run.name,
         columns=columns,
-        facts=facts_of_config(run.config, names, columns),
+        facts=facts_of_run(run, names, columns),
+        formats=import_details(run).get("formats", ()),
         curve=_most_measured(held_out) or curve_of(columns),
         clock=_clock_of_run(store, run, list(names.values())),
         status=run.status,

@@ -18,11 +18,13 @@ WINDOW = 10
 LEVEL = 0.95
 
 JUDGES: Mapping[str, bool] = {
+    "eval_reward": True,  # before the loss, which means nothing in RL
     "eval_loss": False,
     "eval_bits_per_byte": False,
     "eval_perplexity": False,
-    "eval_reward": True,
+    "eval_error": False,
     "eval_accuracy": True,
+    "eval_score": True,
     "reward": True,
     "loss": False,
 }

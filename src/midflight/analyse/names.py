@@ -24,7 +24,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
                     rf"{_E}.*reward(?:/mean)?(?:@\d+)?"),
     "eval_accuracy": (rf"{_E}(?:acc|accuracy)", rf"{_E}mean_token_accuracy", rf"{_E}.*accurac(?:y|ies)",
                       r"val_core/.*/acc/mean@\d+"),
-    "eval_score": ("core_metric",),
+    "eval_error": (rf"{_E}(?:wer|cer|error(?:_rate)?|mae|mse|rmse)",),
+    "eval_score": ("core_metric", rf"{_E}(?:f1|macro_f1|micro_f1|exact_match|em|bleu|chrf|rouge_?l(?:sum)?|score)"),
     # losses
     "loss": ("dpo_loss", "loss", "train_loss", "training_loss", "lm_loss", "trl", "loss/train/total", "total_loss",
              "loss_metrics/global_avg_loss", "metrics/train/languagecrossentropy", "loss_total", "logits_loss"),

@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from midflight.analyse.learning_curve import JUDGES
+from midflight.analyse.names import canonical_name
 from midflight.errors import shorten
 from midflight.store.base import Floats
 
@@ -81,6 +83,32 @@ def is_seed(name: str) -> bool:
     return "seed" in re.split(r"[_-]", name.rpartition(".")[2].lower())
 
 
+def is_result(name: str, flats: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a key of configurations says what came of a run or how far it is, as the state of a trainer does.
+
+    Beside the step that was reached stands in ``max_steps`` what the trainer computed from epochs, data and batch.
+
+    >>> [is_result(name, [{name: 1}]) for name in ("total_flos", "eval_loss", "eval_steps", "max_steps", "num_samples")]
+    [True, True, False, False, False]
+    >>> is_result("max_steps", [{"max_steps": 300, "global_step": 300}])
+    True
+    """
+    prefix, dot, key = name.rpartition(".")
+    if _RESULT.fullmatch(key) is not None:
+        return True
+    if key == "max_steps":
+        return any(name in one and f"{prefix}{dot}global_step" in one for one in flats)
+    return canonical_name(key) in JUDGES and all(_is_number(one[name]) for one in flats if name in one)
+
+
+_RESULT = re.compile(
+    r"epoch|(?:global|current)_step|total_flos|num_input_tokens_seen|(?:tokens|samples|steps)_seen|consumed_\w+"
+    r"|best_(?:metric|global_step|model_checkpoint|score|loss|accuracy|reward|epoch|step)"
+    r"|(?:train_|eval_|total_)?(?:runtime|samples_per_second|steps_per_second|tokens_per_second)"
+)
+"""Counters, clocks and summaries of HF's TrainerState and of W&B, by the last part of the key."""
+
+
 def parameters_of(flats: Sequence[Mapping[str, Any]]) -> tuple[list[Parameter], dict[str, str]]:
     """The parameters that vary over runs, by name, and those that vary and are none, with the reason.
 
@@ -95,6 +123,8 @@ def parameters_of(flats: Sequence[Mapping[str, Any]]) -> tuple[list[Parameter], 
             continue
         if is_seed(name):
             left_out[name] = "a seed: noise, its runs are replicates"
+        elif is_result(name, flats):
+            left_out[name] = "what came of the run, not what it was set to"
         elif all(map(_is_number, values)):
             found.append(_numeric(name, settings, values))
         elif len(set(settings)) == len(settings):

@@ -99,7 +99,8 @@ class TotalSavings:
 def savings_of(history: History, on: Severity = "stop") -> Savings:
     """What stopping at the first finding would have saved and cost.
 
-    The stop is found as a live watch finds it: record by record, from what was logged until then alone.
+    The stop is found as a live watch finds it: record by record, from what was logged until then alone. The detectors
+    are today's, so that all runs are judged alike; what those of its time said while it ran is not looked at.
 
     Args:
         history: The run.

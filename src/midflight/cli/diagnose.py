@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from midflight.cli._logs import of_each, say_unread
 from midflight.cli._options import JsonOption, StoreOption, print_json
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def diagnose(
 
     if fail_on and fail_on not in SEVERITIES:
         raise ConfigError("--fail-on", got=fail_on, allowed=", ".join(SEVERITIES))
-    found, unread = _all_diagnoses(runs, store, kind)
+    found, unread = of_each(runs, lambda name: _diagnoses(name, store, kind))
     if json_:
         print_json([dataclasses.asdict(one) for one in found])
     else:
@@ -42,32 +43,10 @@ def diagnose(
         out.print(diagnoses_table(found))
         if not brief:
             print_findings(out, [one for one in found if one.findings or len(found) == 1])
-    for reason in unread:
-        console(stderr=True).print(f"midflight: not looked at: {reason}", markup=False, soft_wrap=True)
+    say_unread(unread)
     worst = [finding for one in found for finding in one.findings if fail_on]
     bad = any(SEVERITIES.index(finding.severity) >= SEVERITIES.index(fail_on) for finding in worst)
     return FAILED if bad else 0
-
-
-def _all_diagnoses(names: list[str], store: str | None, kinds: list[str] | None) -> tuple[list[Diagnosis], list[str]]:
-    """Of each name; among several files, those that are no logs are named, and the others looked at.
-
-    Raises:
-        ConfigError: If there is nothing to look at.
-    """
-    from midflight.errors import ConfigError
-
-    found, unread = [], []
-    for name in names:
-        try:
-            found += _diagnoses(name, store, kinds)
-        except ConfigError as error:
-            if len(names) == 1 or not Path(name).is_file():
-                raise
-            unread.append(str(error))
-    if not found:
-        raise ConfigError("nothing to look at", hint="; ".join(unread))
-    return found, unread
 
 
 def _diagnoses(name: str, store: str | None, kinds: list[str] | None) -> list[Diagnosis]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from midflight.cli._logs import of_each, say_unread
 from midflight.cli._options import JsonOption, StoreOption, print_json
 
 
@@ -27,12 +28,14 @@ def savings(
 
     if on not in ("stop", "warn"):
         raise ConfigError("--on", got=on, allowed="stop or warn")
-    rows = [savings_of(history, on) for history in histories(runs, store)]  # type: ignore[arg-type]
+    found, unread = of_each(runs, lambda name: histories([name], store))
+    rows = [savings_of(history, on) for history in found]  # type: ignore[arg-type]
     total = total_of(rows)
     if out is not None:
         draw_savings(rows, total, out)
     if json_:
         print_json({"runs": list(map(dataclasses.asdict, rows)), "total": dataclasses.asdict(total)})
-        return 0
-    console().print(savings_table(rows, total, on))  # type: ignore[arg-type]
+    else:
+        console().print(savings_table(rows, total, on))  # type: ignore[arg-type]
+    say_unread(unread)
     return 0

@@ -29,7 +29,8 @@ def diagnoses_table(diagnoses: Sequence[Diagnosis]) -> Table:
     for one in diagnoses:
         steps = f"{one.first_step}–{one.last_step}" if one.num_records else "–"
         found = Text("\n").join(_short(finding) for finding in one.findings) if one.findings else Text(_nothing(one))
-        table.add_row(cell(one.run), _KINDS[one.algorithm], f"{one.num_records:,}", steps, found)
+        kind = _KINDS[one.algorithm] if one.num_records else "–"  # nothing to guess by
+        table.add_row(cell(one.run), kind, f"{one.num_records:,}", steps, found)
     return table
 
 
@@ -37,8 +38,11 @@ def finding_text(finding: Finding) -> Group:
     """A finding whole: what was seen, what it means, what to try, what would confirm it."""
     head = _short(finding)
     head.append(f": {shorten(finding.text, 300)}")
-    rest = (("means", finding.meaning), ("try", finding.advice), ("confirm", finding.confirm))
-    return Group(head, *[Text(f"    {name:<8}{text}") for name, text in rest if text])
+    rest = Table.grid(padding=(0, 1))  # so that longer lines go on below their text
+    for name, text in (("means", finding.meaning), ("try", finding.advice), ("confirm", finding.confirm)):
+        if text:
+            rest.add_row(Text(f"    {name}"), Text(text))
+    return Group(head, rest)
 
 
 def print_findings(console: Console, diagnoses: Sequence[Diagnosis]) -> None:
@@ -57,6 +61,8 @@ def _short(finding: Finding) -> Text:
 
 
 def _nothing(one: Diagnosis) -> str:
+    if not one.num_records:
+        return "nothing was logged that a detector reads"
     plural = "" if len(one.judged) == 1 else "s"
     return f"nothing found by {len(one.judged)} detector{plural}" if one.judged else "too little data to say"
 

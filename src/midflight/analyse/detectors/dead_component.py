@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment, Streak
+from midflight.analyse.detectors.base import PENALTY, Detector, Moment, Streak
 from midflight.records import Finding, Severity
 
 STEPS = 60
 RECORDS = 8
 """Steps and records for which the component is 0 to the digit."""
-PENALTY = re.compile("penal|punish|overlong|repetition|cost|risk", re.IGNORECASE)
-"""Names of components that take away: 0 is the best there is."""
 
 
 class DeadComponent(Detector):

@@ -45,5 +45,6 @@ class EntropyCollapse(Detector):
             records, level = LEVEL, track.median(LEVEL)
         if start <= 0 or level >= (DEEP_LEFT if records == DEEP_LEVEL else LEFT) * start:
             return None
-        text = f"entropy {level:.3g} after {start:.3g} at the start: {level / start:.1%} is left"
+        left = "nothing" if level < 0.001 * start else f"{level / start:.1%}"
+        text = f"entropy {level:.3g} after {start:.3g} at the start: {left} is left"
         return self.finding(now, track.step_of_newest(records), ["entropy"], text, level=level, start=start)

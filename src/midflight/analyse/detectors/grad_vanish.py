@@ -51,5 +51,6 @@ class GradVanish(Detector):
         if not sure or at_its_top(now.past.get("reward"), IN_A_ROW):
             return None
         count = self._chance.count
-        text = f"grad_norm is {norm:.3g} or so in {count} records in a row; the largest was {track.highest:.3g}"
+        level = "exactly 0" if self._exact else f"{norm:.3g} or so"
+        text = f"grad_norm is {level} in {count} records in a row; the largest was {track.highest:.3g}"
         return self.finding(now, self._chance.onset, ["grad_norm"], text, value=norm, largest=track.highest)

@@ -62,7 +62,7 @@ def store_runs(runs: Sequence[ImportedRun], store: Store, project: str, name: st
 
 
 def _store(run: ImportedRun, digest: str, store: Store, project: str, name: str) -> StoredRun:
-    known = next((one for one in store.runs(project) if _details(one).get("digest") == digest), None)
+    known = next((one for one in store.runs(project) if import_details(one).get("digest") == digest), None)
     if known is not None and known.status == "finished":
         return StoredRun(run, known, False)
     info, attempt = _begun(run, digest, store, project, name) if known is None else _resumed(store, known)
@@ -88,7 +88,7 @@ def _begun(run: ImportedRun, digest: str, store: Store, project: str, name: str)
     }
     what: dict[str, Any] = {"config": run.config, "tags": ["imported"], "environment": {DETAILS: details}}
     info = store.create_run(project, name, owner=environ.owner(), unless_named=True, **what)
-    if _details(info).get("digest") != digest:  # another run of that name
+    if import_details(info).get("digest") != digest:  # another run of that name
         info = store.create_run(project, name, owner=environ.owner(), **what)
     elif store.owner(info.id) != environ.owner():  # another process was faster
         return _resumed(store, info)
@@ -105,7 +105,8 @@ def _resumed(store: Store, known: RunInfo) -> tuple[RunInfo, int]:
     return known, attempt
 
 
-def _details(info: RunInfo) -> dict[str, Any]:
+def import_details(info: RunInfo) -> dict[str, Any]:
+    """Where an imported run comes from, and what its log tells beside series and configuration; empty for another."""
     details = info.environment.get(DETAILS)
     return details if isinstance(details, dict) else {}
 
