@@ -19,7 +19,7 @@ from midflight.store._pieces import ChunkPlace, Opened, RunPieces, opened_of, pi
 from midflight.store._points import BUCKET, Sketch
 from midflight.store.nouns import Floats, Ints, NonFinite, Overviews
 
-_TOGETHER = 1 << 16
+_TOGETHER = 1 << 14
 """Points that are read and summed at once."""
 _FINE = 8
 """A bucket that spans so many rows of a sketch is taken from it: it is off by less than an eighth of its width."""
