@@ -162,7 +162,7 @@ def main() -> int:
         evaluations(paths["e"])
         goals += server(paths)
         if lacking := missing():
-            print(f"the pages are not measured: there is no {lacking}")
+            print(f"the pages are not measured, missing: {lacking}")
         else:
             goals += pages(folder, arguments.only, arguments.rounds)
     print(f"{sum(goals)} of {len(goals)} goals met")
