@@ -6,7 +6,7 @@ export CHROMIUM ?= /usr/bin/chromium
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check unit web e2e browser bench soak clean
+.PHONY: demo test check unit web e2e browser screenshots bench soak clean
 
 demo: $(VENV)/demo.done  ## trains a small model with GRPO, evaluates it in flight and shows how it did
 	$(BIN)/midflight demo
@@ -33,11 +33,17 @@ e2e: $(VENV)/dev.done  ## the panel: types, unit tests, and each page in a real 
 	elif ! $(MAKE) --no-print-directory browser; then echo "e2e: pages not looked at, there is no browser"; \
 	else cd web && npm run --silent e2e; fi
 
+screenshots: web demo  ## the pictures of docs/panel.md, of what the demo has just trained
+	$(MAKE) --no-print-directory browser
+	cd web && node e2e/screenshots.mjs ../midflight-demo/midflight.db ../docs/panel
+
 browser:
 	@test -x $(CHROMIUM) || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; }
 
 bench: $(VENV)/dev.done  ## speed and memory, as ratios against peers measured in the same run
 	$(INSTALL) trackio tensorboard
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web; fi
+	@$(MAKE) --no-print-directory browser || echo "bench: there is no browser, the panel's pages are not measured"
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
 soak: $(VENV)/dev.done  ## half an hour of training with evaluations beside it, workers killed now and then; memory stays flat

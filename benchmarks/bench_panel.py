@@ -1,215 +1,171 @@
-"""The panel's server: what each answer takes, its memory, what waiting costs, and how soon a point is told.
+"""The panel in a real Chromium, beside TensorBoard and trackio; its server alone; and trainings that are looked at.
 
 Data sets, of which a to d are those of research/panel.md: a = 10 runs of 20 series of 1,000 points, b = 100 runs, c = a
 series of a million points with a spike at a random step, d = 1,000 runs of 100 points, e = 3 runs of 20 evaluations of
-500 items.
+500 items. Seconds are from the navigation to the frame that shows the first chart, or all in sight at 1440 × 900;
+profiles are fresh. Peers are measured in turn; one that takes longer than SLOW is measured once.
 """
 
 from __future__ import annotations
 
-import base64
-import http.client
-import json
-import random
-import re
-import signal
+import argparse
+import gzip
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import urllib.request
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from _dashboards import MIDFLIGHT, PEERS, SIZES, SPIKE, Dashboard, Size, memory_mb, served
+from _live import live
 from _measure import verdict
+from _panel_server import evaluations, server
+from _reader import Reader, missing, reader
 
-from midflight.engines import Fake
-from midflight.pipeline import evaluate_checkpoint
-from midflight.records import Progress
-from midflight.run import Run
-from midflight.store import open_store
-from midflight.store.base import Block
-from midflight.tasks import Task
-
-ROUNDS = 7
-SPIKE = random.Random(0).randrange(1_000_000)
-
-
-def curves(path: Path, runs: int, keys: int, points: int) -> None:
-    store, rng = open_store(str(path)), np.random.default_rng(0)
-    names = tuple(f"train/metric{key:02}" for key in range(keys))
-    for number in range(runs):
-        run = store.create_run("bench", f"run-{number:04}", owner="nobody:1:1")
-        values = np.cumsum(rng.normal(size=(keys, points)), axis=1) / 30
-        if points == 1_000_000:
-            values[:, SPIKE] += 100.0
-        steps = np.arange(points)
-        store.append_points(run.id, 1, [Block(names, steps, run.created + steps * 0.5, values)])
-        store.finish_run(run.id, "finished")
+SLOW = 20.0
+PATIENCE = 150
+GOALS = {"a": (0.7, 1.2), "b": (1.0, 2.0), "c": (0.5, 0.5), "d": (1.0, 1.0)}
+"""Seconds to the first chart and to all."""
+ZOOMS = {"b": 0.25, "c": 0.1}
+DRAGS = ((0.2, 0.4), (0.5, 0.8), (0.1, 0.15), (0.6, 0.7), (0.3, 0.6))
+MOST_SELECTED = 100
+"""TensorBoard selects no run by itself where there are more."""
 
 
-def evaluations(path: Path) -> None:
-    rows = [{"id": f"q{n}", "question": f"What is {n} + {n}? " * 10, "n": n} for n in range(500)]
-    task = Task(
-        "sums", rows, id="id", prompt="{{ question }}", target="n * 2", metrics=["exact_match", "response_length"]
-    )
-    for number in range(3):
-        with Run("bench", f"e-seed{number}", store=str(path), resume="never") as run:
-            for checkpoint in range(20):
-                draw = random.Random(number * 100 + checkpoint)
-                right = {f"q{n}" for n in range(500) if draw.random() < 0.2 + checkpoint / 40}
-                engine = Fake(
-                    lambda q, right=right: (
-                        str(int(q.item_id[1:]) * 2) if q.item_id in right else "I do not know. " * 20
-                    ),
-                    version=f"{number}-{checkpoint}",
-                )
-                evaluate_checkpoint(task, engine, run=run, progress=Progress(checkpoint * 100))
-                run.log(checkpoint * 100, loss=1.0)
+@dataclass
+class Loads:
+    """How a dashboard did on one data set."""
+
+    dashboard: Dashboard
+    port: int
+    pid: int
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    def measure(self, reader: Reader, key: str) -> None:
+        """Loads its page once more, unless it is known to be slow."""
+        if self.answers and not (self.figure("all") or PATIENCE) <= SLOW:
+            return
+        spike = {"spike": SPIKE / (SIZES[key].points - 1)} if key == "c" else {}
+        click = self.dashboard.click if SIZES[key].runs > MOST_SELECTED else ""
+        url = f"http://127.0.0.1:{self.port}{self.dashboard.path}"
+        self.answers.append(
+            reader.ask("load", url=url, charts=self.dashboard.charts, click=click, seconds=PATIENCE, **spike)
+        )
+
+    def figure(self, name: str) -> float | None:
+        """The median; None if it was not drawn in time. The first load of several warms up."""
+        counted = self.answers[1:] or self.answers
+        known = [answer[name] for answer in counted if answer[name] is not None]
+        return statistics.median(known) if len(known) == len(counted) else None
+
+    def row(self, own: Loads) -> str:
+        """A line of the table."""
+        first, every, ours = self.figure("first"), self.figure("all"), own.figure("all")
+        if first is None or every is None:
+            times = f"not drawn in {PATIENCE} s"
+        else:
+            ratio = f"{every / ours:6.1f} ×" if ours else ""
+            times = f"{first:6.2f} / {every:6.2f} s {ratio}"
+        spikes = {True: ", spike seen", False: ", SPIKE LOST", None: ""}[self.answers[-1]["spike"]]
+        once = ", measured once" if len(self.answers) == 1 else ""
+        _, memory = memory_mb(self.pid)
+        return f"{times:<28} {self.answers[-1]['charts']} charts, server {memory:.0f} MB{spikes}{once}"
 
 
-@contextmanager
-def served(path: Path) -> Iterator[tuple[http.client.HTTPConnection, int]]:
-    command = [sys.executable, "-m", "midflight", "serve", "--store", str(path), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    port = int(re.search(r":(\d+)/", process.stdout.readline())[1])  # type: ignore[index]
-    try:
-        yield http.client.HTTPConnection("127.0.0.1", port, timeout=60), process.pid
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+def page(key: str, folder: Path, reader: Reader, peers: tuple[Dashboard, ...], rounds: int) -> list[bool]:
+    """Loads one data set in all dashboards, in turn."""
+    size = SIZES[key]
+    with ExitStack() as stack:
+        rows = [_serve(stack, one, folder, key, size) for one in (MIDFLIGHT, *peers)]
+        for _ in range(rounds + 1):
+            for row in rows:
+                row.measure(reader, key)
+        own = rows[0]
+        for row in rows:
+            print(f"  {key}  {row.dashboard.name:<12} {row.row(own)}")
+        first, every = GOALS[key]
+        goals = [
+            verdict(f"{key}: first chart", own.figure("first") or PATIENCE, first, "s"),
+            verdict(f"{key}: all charts of the first screen", own.figure("all") or PATIENCE, every, "s"),
+            verdict(f"{key}: memory of the server at most", memory_mb(own.pid)[1], 80, "MB"),
+            verdict(f"{key}: errors and outside requests", sum(len(one["wrong"]) for one in own.answers), 0, ""),
+        ]
+        if key == "c":
+            goals.append(verdict("c: pictures without the spike", sum(not a["spike"] for a in own.answers), 0, ""))
+        if key in ZOOMS:
+            goals.append(_zoom(key, own, reader))
+        if key == "a":
+            goals.append(_code(own, reader))
+    return goals
 
 
-def ask(connection: http.client.HTTPConnection, url: str) -> tuple[float, bytes]:
-    began = time.perf_counter()
-    connection.request("GET", url)
-    response = connection.getresponse()
-    body = response.read()
-    assert response.status == 200, body
-    return time.perf_counter() - began, body
+def _serve(stack: ExitStack, dashboard: Dashboard, folder: Path, key: str, size: Size) -> Loads:
+    path = folder / f"{key}.db" if dashboard is MIDFLIGHT else folder / f"{key}-{dashboard.name}"
+    if dashboard is not MIDFLIGHT:
+        dashboard.write(path, size)
+    return Loads(dashboard, *stack.enter_context(served(dashboard, path, size)))
 
 
-def memory_mb(pid: int, what: str = "VmRSS") -> float:
-    return int(re.search(rf"{what}:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) / 1024  # type: ignore[index]
+def _zoom(key: str, own: Loads, reader: Reader) -> bool:
+    url = f"http://127.0.0.1:{own.port}/"
+    times = reader.ask("zoom", url=url, charts=MIDFLIGHT.charts, drags=[[0.3, 0.5], *DRAGS])["times"][1:]
+    print(f"  {key}  zoom {', '.join(f'{seconds:.3f}' for seconds in times)} s")
+    return verdict(f"{key}: zoom, until the last chart shows detail", statistics.median(times), ZOOMS[key], "s")
 
 
-def answers(name: str, path: Path, urls: list[str]) -> dict[str, float]:
-    """Prints the median of each answer; the server's memory behind them."""
-    found = {}
-    with served(path) as (connection, pid):
-        idle = memory_mb(pid)
-        for url in urls:
-            times, bodies = zip(*(ask(connection, url) for _ in range(ROUNDS)), strict=True)
-            found[url] = statistics.median(times)
-            print(
-                f"  {name}  {found[url] * 1e3:8.1f} ms, first {times[0] * 1e3:8.1f} ms, {len(bodies[0]):>10,} B"
-                f"  {url[:70]}"
-            )
-        found["memory"] = memory_mb(pid)
-        print(f"  {name}  {idle:.0f} MB idle, {found['memory']:.0f} MB after, {memory_mb(pid, 'VmHWM'):.0f} MB at most")
-    return found
+def _code(own: Loads, reader: Reader) -> bool:
+    """What the browser fetches of code for the first page, and for that of a run."""
+    base = f"http://127.0.0.1:{own.port}"
+    run = reader.ask("load", url=f"{base}/run/1", charts=MIDFLIGHT.charts)["code"]
+    sizes = [sum(_zipped(url) for url in code) / 1000 for code in (own.answers[0]["code"], run)]
+    print(f"  code of the first page {sizes[0]:.1f} kB, of a run's page {sizes[1]:.1f} kB (gzip)")
+    return verdict("page code", max(sizes), 60, "kB gzip")
 
 
-def spike_is_there(path: Path) -> bool:
-    """Whether the spike of one step is in the overview of a million, and in the overview of any zoom on it."""
-    with served(path) as (connection, _):
-        for low, high in ((0, 999_999), (SPIKE - 100_000, SPIKE + 100_000), (SPIKE - 50, SPIKE + 50)):
-            url = f"/api/series?high={min(high, 999_999)}&keys=train/metric00&low={max(0, low)}&runs=1"
-            answer: dict[str, Any] = json.loads(ask(connection, url)[1])
-            data = np.frombuffer(base64.b64decode(answer["data"]), "<f4")
-            if not (np.nanmax(data) > np.nanmedian(data) + 50):
-                return False
-    return True
+def _zipped(url: str) -> int:
+    with urllib.request.urlopen(url) as answer:
+        return len(gzip.compress(answer.read(), 9))
 
 
-def waiting(path: Path) -> int:
-    """Bytes of a poll when nothing is new, head included."""
-    with served(path) as (connection, _):
-        token = json.loads(ask(connection, "/api/projects")[1])["since"]
-        connection.request("GET", f"/api/changes?since={token}")
-        response = connection.getresponse()
-        return len(response.read()) + sum(len(name) + len(value) + 4 for name, value in response.getheaders()) + 17
+def installed(peers: tuple[Dashboard, ...]) -> tuple[Dashboard, ...]:
+    """Those peers that are here; says which are not."""
+    from importlib.util import find_spec
+
+    here = tuple(one for one in peers if find_spec(one.name.lower()) is not None)
+    for one in set(peers) - set(here):
+        print(f"  {one.name} is not installed: not measured")
+    return here
 
 
-WRITER = """
-import sys, time
-from midflight.run import Run
-with Run("live", "writer", store=sys.argv[1], resume="never") as run:
-    for step in range(40):
-        run.log(step, loss=1.0, at=time.time())
-        time.sleep(0.23)
-"""
-
-
-def delays(folder: Path) -> list[float]:
-    """Seconds from `run.log` in a training to the point's arrival over the stream and the request that follows."""
-    path, found = folder / "live.db", []
-    open_store(str(path))
-    with served(path) as (connection, _):
-        token = json.loads(ask(connection, "/api/projects")[1])["since"]
-        stream = http.client.HTTPConnection("127.0.0.1", connection.port, timeout=60)
-        stream.request("GET", f"/api/events?since={token}")
-        events = stream.getresponse()
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)])
-        seen = -1
-        while seen < 39:
-            line = events.readline()
-            if line.startswith(b"data: "):
-                url = f"/api/series?keys=at&low={seen + 1}&runs=1"
-                answer = json.loads(ask(connection, url)[1])
-                now = time.time()
-                steps = np.frombuffer(base64.b64decode(answer["steps"]), "<f8")
-                walls = open_store(str(path)).read_points(1, "at", seen + 1).values[: len(steps)]
-                found += [now - wall for wall in walls.tolist()]
-                seen = int(steps[-1]) if len(steps) else seen
-        writer.wait()
-        stream.close()
-    return found
+def pages(folder: Path, keys: str, rounds: int) -> list[bool]:
+    """All that is measured in the browser."""
+    print(f"pages in Chromium, median of {rounds} loads: first chart / all charts, × = peer / midflight")
+    peers = installed(PEERS)
+    with reader() as asked:
+        return [met for key in keys for met in page(key, folder, asked, peers, rounds)] + live(folder, asked)
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="loads of each dashboard, after one to warm up")
+    parser.add_argument("--only", default="abcd", help="data sets that are loaded in the browser")
+    arguments = parser.parse_args()
+    goals: list[bool] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        sizes = {"a": (10, 20, 1000), "b": (100, 20, 1000), "c": (1, 1, 1_000_000), "d": (1000, 1, 100)}
-        paths = {key: folder / f"{key}.db" for key in (*sizes, "e")}
-        for key, (runs, keys, points) in sizes.items():
-            curves(paths[key], runs, keys, points)
+        paths = {key: folder / f"{key}.db" for key in (*SIZES, "e")}
+        for key, size in SIZES.items():
+            MIDFLIGHT.write(paths[key], size)
         evaluations(paths["e"])
-        print("panel server, median of seven answers")
-        first = ["/api/projects", "/api/runs"]
-        twelve = ",".join(f"train/metric{key:02}" for key in range(12))
-
-        def series(count: int, keys: str, zoom: str = "") -> str:
-            return f"/api/series?{zoom}keys={keys}&runs={','.join(map(str, range(1, count + 1)))}"
-
-        found = {
-            "a": answers("a", paths["a"], [*first, series(10, twelve), "/api/runs/1"]),
-            "b": answers("b", paths["b"], [*first, series(100, twelve), series(100, twelve, "high=400&low=200&")]),
-            "c": answers("c", paths["c"], [*first, series(1, "*"), series(1, "*", "high=400000&low=200000&")]),
-            "d": answers("d", paths["d"], [*first, series(1000, "*")]),
-            "e": answers(
-                "e",
-                paths["e"],
-                [*first, "/api/runs/1", "/api/runs/1?reference=run:2", "/api/compare?baseline=1&candidates=2,3",
-                 "/api/items?run=1&task=sums", "/api/item?item=q17&runs=1,2,3&task=sums", "/api/evaluations"],
-            ),
-        }  # fmt: skip
-        told = delays(folder)
-        goals = [
-            verdict("all charts of b's first screen", found["b"][series(100, twelve)], 0.5, "s"),
-            verdict("zoom of b", found["b"][series(100, twelve, "high=400&low=200&")], 0.25, "s"),
-            verdict("overview of a million points", found["c"][series(1, "*")], 0.1, "s"),
-            verdict("zoom of a million points", found["c"][series(1, "*", "high=400000&low=200000&")], 0.1, "s"),
-            verdict("1,000 lines", found["d"][series(1000, "*")], 0.5, "s"),
-            verdict("memory", max(one["memory"] for one in found.values()), 80, "MB"),
-            verdict("bytes of a poll when nothing is new", waiting(paths["a"]), 1000, "B"),
-            verdict("median from run.log to its arrival", statistics.median(told), 1.0, "s"),
-            verdict("a spike of one step that is lost", float(not spike_is_there(paths["c"])), 0, "spikes"),
-        ]
+        goals += server(paths)
+        if lacking := missing():
+            print(f"the pages are not measured, missing: {lacking}")
+        else:
+            goals += pages(folder, arguments.only, arguments.rounds)
+    print(f"{sum(goals)} of {len(goals)} goals met")
     return 0 if all(goals) else 1
 
 

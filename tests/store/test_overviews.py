@@ -111,6 +111,16 @@ def test_the_last_word_on_a_step_counts_whatever_it_was_logged_beside(store):
     assert not found.non_finite
 
 
+def test_the_last_word_on_a_step_counts_whatever_other_runs_wrote_first(store):
+    early, late = np.arange(CHUNK), np.arange(CHUNK) + CHUNK // 2
+    runs = [new_run(store, name) for name in "abcd"]
+    for run, parts in zip(runs, ([early, late], [late, early], [early, early], [late]), strict=True):
+        for place, steps in enumerate(parts):
+            log(store, run, steps, x=np.full(CHUNK, float(100 * run + place)))
+    found = check(store, runs, ["x"], buckets=2 * CHUNK)
+    assert not found.width
+
+
 @pytest.mark.parametrize("at", [0, 1, 63, 64, CHUNK, 123_457, 199_999])
 def test_a_spike_of_one_step_is_in_every_overview_at_its_place(store, at):
     run, values = new_run(store), np.zeros(200_000)

@@ -14,7 +14,7 @@ const root = resolve(here, "../..");
 const venv = join(root, ".venv/bin/python");
 const python = process.env.PYTHON ?? (existsSync(venv) ? venv : "python3");
 const env = { ...process.env, PYTHONPATH: process.env.MIDFLIGHT_SRC ?? join(root, "src"), OMP_NUM_THREADS: "1" };
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+export const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 /** Where pictures of the pages go, for docs and for eyes. */
 export const pictures = process.env.PICTURES ?? "";
@@ -39,14 +39,16 @@ async function untilItAnswers(url, child) {
   throw new Error("the server does not answer");
 }
 
-/** A panel over a store of its own; `close` ends all that was started. */
-export async function openPanel() {
+/** A panel over a store, or over one of its own; `close` ends all that was started. */
+export async function openPanel(given = "") {
   const folder = mkdtempSync(join(tmpdir(), "midflight-panel-"));
-  const store = `sqlite:///${join(folder, "store.db")}`;
-  const made = spawnSync(python, [join(here, "make_store.py"), store], { env, encoding: "utf8" });
-  if (made.status !== 0) throw new Error(made.stderr);
+  const store = given || `sqlite:///${join(folder, "store.db")}`;
+  if (!given) {
+    const made = spawnSync(python, [join(here, "make_store.py"), store], { env, encoding: "utf8" });
+    if (made.status !== 0) throw new Error(made.stderr);
+  }
   const port = await freePort();
-  const server = spawn(python, ["-m", "midflight", "serve", "--store", store, "--port", String(port), "--allow-write"], { env, cwd: folder });
+  const server = spawn(python, ["-m", "midflight", "serve", "--store", store, "--port", String(port), ...(given ? [] : ["--allow-write"])], { env, cwd: folder });
   const base = `http://127.0.0.1:${port}`;
   await untilItAnswers(`${base}/api/projects`, server);
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
@@ -56,6 +58,13 @@ export async function openPanel() {
     rmSync(folder, { recursive: true, force: true });
   };
   return { base, store, folder, browser, close };
+}
+
+/** Judges a run's last checkpoint by a policy, against its first; the verdict is kept in the store. */
+export function judge(panel, policy, run) {
+  const words = ["gate", policy, "--candidate", `${run}@last`, "--baseline", `${run}@first`, "--store", panel.store];
+  const done = spawnSync(python, ["-m", "midflight", ...words], { env, encoding: "utf8" });
+  if (![0, 1, 3].includes(done.status)) throw new Error(done.stderr);
 }
 
 /** Writes a report of these runs; its path. */

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from midflight.store._database import Database
-from midflight.store._pieces import ChunkPlace, Opened, RunPieces, opened_of, pieces_of, series_in
+from midflight.store._pieces import ChunkPlace, Opened, RunPieces, opened_of, pieces_of, read_chunks, series_in
 from midflight.store._points import BUCKET, Sketch
 from midflight.store.nouns import Floats, Ints, NonFinite, Overviews
 
+_TOGETHER = 1 << 14
+"""Points that are read and summed at once."""
 _FINE = 8
 """A bucket that spans so many rows of a sketch is taken from it: it is off by less than an eighth of its width."""
 
@@ -52,10 +54,7 @@ class OverviewTable:
             grid = _grid(db, pieces, list(names.values()), low, high, buckets)
             sums = _Sums(len(rows), grid)
             index = {(run, names[key]): row for row, (run, key) in enumerate(rows)}
-            for run, found in pieces.items():
-                own = {key: index[run, key] for key in names.values() if (run, key) in index}
-                if own:
-                    _add_run(db, sums, run, found, own)
+            _add_runs(db, sums, pieces, index)
         return sums.overviews(rows)
 
 
@@ -146,55 +145,79 @@ def _logged_steps(db: sqlite3.Connection, pieces: dict[int, RunPieces], first: i
 # -- filling them ----------------------------------------------------------------------------------------------------
 
 
-def _add_run(db: sqlite3.Connection, sums: _Sums, run: int, pieces: RunPieces, rows: dict[int, int]) -> None:
-    """Adds the series of a run, by key and its row; the oldest attempt first, so that the last word counts."""
-    blocks = opened_of(db, run) if pieces.num_open else []
-    limits = {key: pieces.limits(key) for key in rows}
-    for attempt, _ in reversed(pieces.attempts):
-        now = {key: limits[key][attempt] for key in rows}
-        _add_chunks(db, sums, pieces, attempt, rows, now)
-        own = [block for block in blocks if block.attempt == attempt]
-        count = Counter(key for block in own for key in block.keys)
-        for block in own:
-            _add_block(sums, block, {key: row for key, row in rows.items() if count[key] == 1}, now)
-        for key, row in rows.items():
-            for steps, _, values in series_in(own, attempt, key) if count[key] > 1 else ():
-                sums.add([row], steps, values[None], now[key])  # it was logged beside other keys now and then
+def _add_runs(
+    db: sqlite3.Connection, sums: _Sums, pieces: dict[int, RunPieces], index: Mapping[tuple[int, int], int]
+) -> None:
+    """Adds series, by run and key and their row; the oldest attempt at each run first, so that the last word counts."""
+    limits = {row: pieces[run].limits(key) for (run, key), row in index.items()}
+    for place in range(max((len(found.attempts) for found in pieces.values()), default=0)):
+        now = {run: found.attempts[-1 - place][0] for run, found in pieces.items() if place < len(found.attempts)}
+        own = [(run, key, row, limits[row][now[run]]) for (run, key), row in index.items() if run in now]
+        _add_chunks(
+            db,
+            sums,
+            (
+                (row, chunk, limit)
+                for run, key, row, limit in own
+                for chunk in pieces[run].chunks.get(key, ())
+                if chunk.attempt == now[run] and _is_needed(sums.grid, chunk, limit)
+            ),
+        )
+        opened: dict[int, dict[int, tuple[int, float]]] = {}
+        for run, key, row, limit in own:
+            if pieces[run].num_open:
+                opened.setdefault(run, {})[key] = row, limit
+        for run, rows in opened.items():
+            _add_opened(sums, opened_of(db, run, now[run]), now[run], rows)
 
 
-def _add_block(sums: _Sums, block: Opened, rows: Mapping[int, int], limits: Mapping[int, float]) -> None:
+def _add_opened(sums: _Sums, blocks: Sequence[Opened], attempt: int, rows: Mapping[int, tuple[int, float]]) -> None:
+    """Adds the open flushes of an attempt to the rows of their keys, each up to its limit."""
+    count = Counter(key for block in blocks for key in block.keys)
+    for block in blocks:
+        _add_block(sums, block, {key: where for key, where in rows.items() if count[key] == 1})
+    for key, (row, limit) in rows.items():
+        for steps, _, values in series_in(blocks, attempt, key) if count[key] > 1 else ():
+            sums.add([row], steps, values[None], limit)  # it was logged beside other keys now and then
+
+
+def _add_block(sums: _Sums, block: Opened, rows: Mapping[int, tuple[int, float]]) -> None:
     by_limit: dict[float, list[int]] = {}
     for at, key in enumerate(block.keys):
         if key in rows:
-            by_limit.setdefault(limits[key], []).append(at)
+            by_limit.setdefault(rows[key][1], []).append(at)
     for limit, kept in by_limit.items():
-        sums.add([rows[block.keys[at]] for at in kept], block.steps, block.values[kept], limit)
+        sums.add([rows[block.keys[at]][0] for at in kept], block.steps, block.values[kept], limit)
 
 
-def _add_chunks(
-    db: sqlite3.Connection,
-    sums: _Sums,
-    pieces: RunPieces,
-    attempt: int,
-    rows: Mapping[int, int],
-    limits: Mapping[int, float],
-) -> None:
-    """Adds the chunks of an attempt; those of series that were logged together are taken together."""
-    alike: dict[tuple[int, int, int, float], list[tuple[int, ChunkPlace]]] = {}
-    for key, row in rows.items():
-        for chunk in pieces.chunks.get(key, ()):
-            if chunk.attempt == attempt and _is_needed(sums.grid, chunk, limits[key]):
-                if _is_fine(sums.grid, chunk, limits[key]):
-                    sums.add_sketch(row, chunk.read_sketch(db))
-                else:
-                    alike.setdefault((chunk.first, chunk.last, chunk.n, limits[key]), []).append((row, chunk))
-    for (*_, limit), chunks in alike.items():
-        read = [(row, *chunk.read(db)) for row, chunk in chunks]
-        if len({steps.tobytes() for _, steps, *_ in read}) == 1:
-            sums.add([row for row, *_ in read], read[0][1], np.stack([values for *_, values in read]), limit)
+def _add_chunks(db: sqlite3.Connection, sums: _Sums, chunks: Iterable[tuple[int, ChunkPlace, float]]) -> None:
+    """Adds chunks to their rows, each up to its limit; those with the same steps are taken together, of all runs.
+
+    Those of a row are added in the order in which they were written, as a step may be written again.
+    """
+    alike: dict[tuple[int, int, int, int, float], list[tuple[int, ChunkPlace]]] = {}
+    places: Counter[int] = Counter()
+    for row, chunk, limit in chunks:
+        if _is_fine(sums.grid, chunk, limit):
+            sums.add_sketch(row, chunk.read_sketch(db))
         else:
-            for row, steps, _, values in read:
-                sums.add([row], steps, values[None], limit)
+            alike.setdefault((places[row], chunk.first, chunk.last, chunk.n, limit), []).append((row, chunk))
+            places[row] += 1
+    for key in sorted(alike):
+        found, (*_, n, limit) = alike[key], key
+        size = max(1, _TOGETHER // n)
+        for start in range(0, len(found), size):
+            _add_together(db, sums, found[start : start + size], limit)
+
+
+def _add_together(db: sqlite3.Connection, sums: _Sums, chunks: Sequence[tuple[int, ChunkPlace]], limit: float) -> None:
+    by_steps: dict[bytes, tuple[Ints, list[int], list[Floats]]] = {}
+    for (row, _), (steps, _, values) in zip(chunks, read_chunks(db, [chunk for _, chunk in chunks]), strict=True):
+        _, rows, columns = by_steps.setdefault(steps.tobytes(), (steps, [], []))
+        rows.append(row)
+        columns.append(values)
+    for steps, rows, columns in by_steps.values():
+        sums.add(rows, steps, np.stack(columns), limit)
 
 
 def _is_needed(grid: _Grid, chunk: ChunkPlace, limit: float) -> bool:

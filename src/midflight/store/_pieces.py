@@ -128,6 +128,14 @@ def pieces_of(db: sqlite3.Connection, runs: Sequence[int], keys: Sequence[int]) 
     return found
 
 
+def read_chunks(db: sqlite3.Connection, chunks: Sequence[ChunkPlace]) -> Iterator[tuple[Ints, Floats, Floats]]:
+    """Steps, walls and values of each chunk, by one request."""
+    wanted = json.dumps([chunk.blob for chunk in chunks])
+    query = "SELECT id, data FROM blob WHERE id IN (SELECT value FROM json_each(?))"
+    data: dict[int, bytes] = dict(db.execute(query, (wanted,)))
+    return (decode_chunk(chunk.n, chunk.codec, data[chunk.blob]) for chunk in chunks)
+
+
 def opened_of(db: sqlite3.Connection, run: int, attempt: int | None = None) -> list[Opened]:
     """Open flushes of a run, or of one attempt at it, joined where their keys are the same."""
     groups: dict[tuple[int, bytes], dict[int, list[tuple[int, bytes]]]] = {}
