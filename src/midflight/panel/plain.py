@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from midflight.panel.shapes import BoundedText, CostShape, DifferenceShape, EstimateShape
-from midflight.records import Cost, Difference, Estimate
+from midflight.records import Cost, Difference, Estimate, EvalReport
 from midflight.schema import to_json
 
 TEXT = 4000
@@ -101,6 +101,11 @@ def estimate(record: Estimate) -> EstimateShape:
         "partial": record.partial,
         "note": record.note[:TEXT],
     }
+
+
+def metrics_of(report: EvalReport) -> list[str]:
+    """The metrics by which an evaluation judges, in its own order."""
+    return [one.metric for one in report.judging]
 
 
 def difference(record: Difference) -> DifferenceShape:

@@ -204,7 +204,7 @@ def _since(panel: Panel, curve: Curve, side: Reference) -> dict[str, Any]:
         if report is not None:
             found["flips"] = _flips(panel, newest, report, curve.metric)
     except MidflightError as error:
-        found["flips_note"] = error.message.partition("; ")[0]  # what follows is about the command line
+        found["flips_note"] = error.message
     if report is not None:
         found["reference"] = {
             "run": side.run.id,

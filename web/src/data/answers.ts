@@ -88,7 +88,7 @@ export interface RunTask {
   highest: number | null;
   level: number;
   points: EvaluationPoint[];
-  num_points?: number;
+  num_points: number;
   now: number | null;
   best: { step: number; measured: Num; value: Num; ci_low: Num | null; ci_high: Num | null; share: number; method: string } | null;
   reference: { run: number; run_name: string; step: number; evaluation: string; estimate: Estimate } | null;
@@ -105,7 +105,7 @@ export interface RunTask {
 }
 
 export interface Marker {
-  kind: "evaluation" | "resume" | "missing" | "checkpoint" | "finding";
+  kind: "evaluation" | "missing" | "checkpoint" | "best" | "promoted" | "resume";
   step: number;
   text: string;
 }
@@ -165,6 +165,7 @@ export interface Side {
 export interface CompareAnswer {
   baseline: Side;
   candidates: Side[];
+  metrics: string[];
   differences: Difference[];
   overall: {
     candidate: string;
@@ -196,6 +197,8 @@ export interface GroupPoint {
 
 export interface GroupsAnswer {
   groups: { name: string; runs: { id: number; name: string; seed: string }[] }[];
+  tasks: string[];
+  metrics: string[];
   curves: { group: string; task: string; metric: string; slice: string; label: string; unit: string; points: GroupPoint[] }[];
   suggested: string[];
 }
@@ -204,7 +207,9 @@ export interface ScalingAnswer {
   work: string;
   unit: string;
   timings: { run: string; count: number; seconds: number; rate: number | null; speedup: number | null; efficiency: number | null; note: string }[];
-  law: Record<string, unknown> | null;
+  law: { serial: number; ci_low: number | null; ci_high: number | null; level: number; scatter: number | null; n: number; note: string } | null;
+  /** What the law says, at counts evenly spread on a log axis. */
+  curve: { count: number; seconds: number; ci_low: number | null; ci_high: number | null; speedup: number; is_extrapolated: boolean }[];
 }
 
 export interface ItemRow {
@@ -221,6 +226,7 @@ export interface ItemsAnswer {
   task: string;
   label: string;
   metric: string;
+  metrics: string[];
   lowest: number | null;
   highest: number | null;
   higher_is_better: boolean | null;
@@ -299,6 +305,17 @@ export interface GatesAnswer {
     candidate: Subject;
     baseline: Subject | null;
     decisions: Decision[];
+  }[];
+  releases: {
+    target: string;
+    checkpoint: string;
+    weights: string;
+    workflow: string;
+    execution: string;
+    verdict: string;
+    at: number;
+    who: string;
+    current: boolean;
   }[];
   executions: {
     id: string;

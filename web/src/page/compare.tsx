@@ -10,7 +10,7 @@ import type { CompareAnswer } from "../data/answers";
 import { href, numbers, put, value } from "../state/place";
 import { t, theme } from "../state/settings";
 import { plain } from "../words/numbers";
-import { Choose } from "../part/choose";
+import { Choose, metricOptions } from "../part/choose";
 import { Empty, Failure } from "../part/empty";
 import { Swatch } from "../part/swatch";
 import { Name, Seen } from "../part/text";
@@ -93,7 +93,7 @@ function Options({ answer }: { answer: CompareAnswer }) {
     <div class="filters">
       <Choose label={t("compare.checkpoint")} name="step" now={value("step", "last")} options={STEPS.map((step) => [step, t(`compare.${step}`)])} />
       {(tasks.length > 1 || value("task")) && <Choose label={t("items.task")} name="task" now={value("task")} options={[["", t("project.all")], ...tasks.map((task) => [task, task] as const)]} />}
-      <Choose label={t("compare.metric")} name="metric" now={value("metric")} options={[["", t("compare.leading")], ["all", t("project.all")]]} />
+      <Choose label={t("compare.metric")} name="metric" now={value("metric")} options={metricOptions(answer.metrics)} />
       <Toggle name="slices" text={t("compare.slices")} />
       <Toggle name="common" text={t("compare.common")} />
     </div>
@@ -145,11 +145,12 @@ function Config({ answer }: { answer: CompareAnswer }) {
 }
 
 function Refused({ answer }: { answer: CompareAnswer }) {
+  const names = new Map(answer.candidates.map((side) => [side.label, side.name.slice(0, 60)]));
   return (
     <>
       {answer.refused.map((one) => (
         <p class="error" key={one.candidate}>
-          {t("compare.refused", { run: one.candidate })} <Seen text={one.message} />
+          {t("compare.refused", { run: names.get(one.candidate) ?? one.candidate })} <Seen text={one.message} />
         </p>
       ))}
       {answer.left_out.map((text) => (
@@ -183,7 +184,7 @@ export function ComparePage() {
         </>
       )}
       {where && !answer && !error && <Empty what="loading" />}
-      {!report && <Groups />}
+      {!report && <Groups alone={!where} />}
       {!report && runs.length > 1 && <Scaling runs={runs} />}
     </main>
   );

@@ -23,7 +23,7 @@ interface Subject {
 function question({ run, task, label, item }: Subject): string {
   if (report) return address("/api/item", { item, runs: report.runs.slice(0, MOST_SIDES), task });
   const others = numbers(value("with")).filter((one) => one !== run);
-  return address("/api/item", { item, runs: [run, ...others], task, label, steps: numbers(value("steps")) });
+  return address("/api/item", { item, runs: [run, ...others], task, label, metric: value("metric"), steps: numbers(value("steps")) });
 }
 
 /** Puts another run's answers beside these. */

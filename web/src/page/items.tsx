@@ -132,11 +132,14 @@ export function ItemsPage() {
     <main class="items">
       <div class="subject">
         <Subject list={list} subject={subject} />
-        {answer && (
-          <span class="quiet">
-            <Name text={answer.metric} />
-          </span>
-        )}
+        {answer &&
+          (report || answer.metrics.length < 2 ? (
+            <span class="quiet">
+              <Name text={answer.metric} />
+            </span>
+          ) : (
+            <Choose label={t("compare.metric")} name="metric" now={answer.metric} options={answer.metrics.map((metric) => [metric, metric.slice(0, 60)])} clears={["offset", "filter"]} />
+          ))}
       </div>
       {error && <Failure text={error} />}
       {answer && <FlipCurve points={answer.flip_curve} />}

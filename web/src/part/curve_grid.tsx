@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AxisKind, Axes } from "../chart/axis";
 import { CurveCard } from "../chart/curve_card";
-import type { Range } from "../chart/picture";
+import { reachesEnd, type Range } from "../chart/picture";
 import { seriesNotes, seriesPicture, stepsOf, type DrawnRun, type Extras, type View } from "../chart/series_picture";
 import { useCurves, type Curves } from "../data/curves";
 import { report } from "../data/request";
@@ -20,9 +20,11 @@ const NO_EXTRAS: Extras = { markers: [], windows: [] };
 
 const PLAIN: View = { kind: "step", axes: { epoch: null, tokens: null }, log: false, smoothing: 0, range: null };
 
+/** The zoom of the URL: `300-360`, or `300-` for all from there on. */
 function readRange(): View["range"] {
-  const [low, high] = value("zoom").split("-").map(Number);
-  return low !== undefined && high !== undefined && high >= low ? { low, high } : null;
+  const [, low, high] = /^(\d{1,15})-(\d{0,15})$/.exec(value("zoom")) ?? [];
+  if (low === undefined || (high && Number(high) < Number(low))) return null;
+  return { low: Number(low), high: high ? Number(high) : null };
 }
 
 function readView(axes: Axes): View {
@@ -74,7 +76,7 @@ function Controls({ view, numKeys, numShown }: { view: View; numKeys: number; nu
       </label>
       {view.range && (
         <button type="button" class="zoomed" onClick={() => put({ zoom: null })}>
-          {t("chart.zoomed", { low: count(view.range.low), high: count(view.range.high) })} ✕
+          {t(view.range.high === null ? "chart.zoomed.open" : "chart.zoomed", { low: count(view.range.low), high: count(view.range.high) })} ✕
         </button>
       )}
       <input
@@ -120,7 +122,7 @@ function Tile({ name, runs, curves, view, viewId, extras, focus, cut, height }: 
   const zoom = (range: Range | null) => {
     if (!range || !picture) return put({ zoom: null });
     const { low, high } = view.kind === "step" ? { low: Math.max(0, Math.floor(range[0])), high: Math.ceil(range[1]) } : stepsOf(picture, name, curves, range);
-    put({ zoom: `${low}-${high}` });
+    put({ zoom: `${low}-${reachesEnd(picture, range) && !view.range?.high ? "" : high}` });
   };
   const notes = picture ? [...seriesNotes(name, runs, curves), cut].filter(Boolean) : [];
   return <CurveCard title={name} picture={picture} focus={focus} height={height} notes={notes} onZoom={zoom} onSeen={setSeen} />;

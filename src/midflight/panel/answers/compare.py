@@ -16,7 +16,7 @@ from midflight.analyse.evidence import Side, StoredEvidence
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Flag, Level, Names, Text
-from midflight.panel.plain import difference, estimate, evenly, flat
+from midflight.panel.plain import difference, estimate, evenly, flat, metrics_of
 from midflight.panel.shapes import DifferenceShape, EstimateShape, Json
 from midflight.records import Difference, EvalReport
 from midflight.store import RunInfo
@@ -88,6 +88,7 @@ class Answer(TypedDict):
 
     baseline: SideShape
     candidates: list[SideShape]
+    metrics: list[str]
     differences: list[DifferenceShape]
     overall: list[dict[str, Json]]
     left_out: list[str]
@@ -122,13 +123,13 @@ def answer(
         "only_common_items": common,
         "level": level,
     }
-    for side, _ in others:
+    for side, info in others:
         ids = tuple(tuple(e.report.id for e in one.evidence.values()) for one in (first[0], side))
         key = ("compare", ids, repr(options))
         try:
-            for one in (first[0], side):
+            for one, run in (first, (side, info)):
                 if not one.evidence:
-                    raise ConfigError(f"run {one.label} has no finished evaluation")
+                    raise ConfigError(f"run {run.name!r} has no finished evaluation")
             found = panel.kept.get(key, partial(compare, first[0], side, **options))
         except MidflightError as error:
             refused.append({"candidate": side.label, "message": error.message})
@@ -140,6 +141,7 @@ def answer(
     return {
         "baseline": _shape(*first),
         "candidates": [_shape(*other) for other in others],
+        "metrics": _metrics([side for side, _ in (first, *others)], task),
         "differences": [difference(row) for row in judged(rows, level)[:MOST_ROWS]],
         "overall": overall,
         "left_out": left_out + ([f"{MOST_ROWS} of {len(rows)} rows"] if len(rows) > MOST_ROWS else []),
@@ -179,6 +181,12 @@ def _best(panel: Panel, run: RunInfo) -> list[EvalReport]:
             step = trend.best.step if trend.best is not None else trend.step
             found += [report for report in curve.reports if report.progress.step == step]
     return found
+
+
+def _metrics(sides: Sequence[Side], task: str) -> list[str]:
+    """Metrics of the evaluations that are compared."""
+    reports = [one.report for side in sides for name, one in side.evidence.items() if task in ("", name)]
+    return list(dict.fromkeys(metric for report in reports for metric in metrics_of(report)))
 
 
 def _shape(side: Side, run: RunInfo) -> SideShape:

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Ids, Number, Text
 from midflight.panel.plain import bounded
+from midflight.panel.releases import Release, releases_of, verdict_of
 from midflight.panel.shapes import Json
 
 PATH = "/api/gates"
@@ -27,6 +28,7 @@ class Answer(TypedDict):
 
     num_verdicts: int
     verdicts: list[dict[str, Json]]
+    releases: list[Release]
     num_executions: int
     executions: list[dict[str, Json]]
     num_audit: int
@@ -40,19 +42,22 @@ def answer(panel: Panel, *, project: str, run: str, runs: Sequence[int], limit: 
         named = {(one.project, one.name) for one in panel.chosen(runs)}
         verdicts = [one for one in verdicts if (one.candidate.project, one.candidate.run) in named]
     executions = panel.store.executions(project or None)
-    audit = panel.store.audit(project or None)[::-1]
+    audit = panel.store.audit(project or None)
+    releases = releases_of(executions, audit)
     if run or runs:
         kept = {verdict.id for verdict in verdicts}
-        executions = [one for one in executions if one.verdict in kept]
+        executions = [one for one in executions if verdict_of(one) in kept]
         ids = {one.id for one in executions}
         audit = [event for event in audit if event.execution in ids]
+        releases = [one for one in releases if one["execution"] in ids]
     return {
         "num_verdicts": len(verdicts),
         "verdicts": [dataclasses.asdict(one) for one in verdicts[:limit]],
+        "releases": releases[:limit],
         "num_executions": len(executions),
         "executions": [_execution(one) for one in executions[:limit]],
         "num_audit": len(audit),
-        "audit": [{**dataclasses.asdict(one), "detail": _short(one.detail)} for one in audit[:limit]],
+        "audit": [{**dataclasses.asdict(one), "detail": _short(one.detail)} for one in audit[::-1][:limit]],
     }
 
 

@@ -15,7 +15,7 @@ from midflight.analyse.flips import flip_curve, threshold
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Number, Text
-from midflight.panel.plain import bounded, estimate, evenly, packed
+from midflight.panel.plain import bounded, estimate, evenly, metrics_of, packed
 from midflight.panel.references import ALLOWED, curve_named, reference_of
 from midflight.panel.shapes import EstimateShape, FlipPointShape
 from midflight.records import STATES, Item
@@ -72,6 +72,7 @@ class Answer(TypedDict):
     task: str
     label: str
     metric: str
+    metrics: list[str]
     lowest: float | None
     highest: float | None
     higher_is_better: bool | None
@@ -142,6 +143,7 @@ def answer(
         "task": task,
         "label": curve.label,
         "metric": curve.metric,
+        "metrics": metrics_of(curve.reports[-1]),
         "lowest": last.lowest,
         "highest": last.highest,
         "higher_is_better": last.higher_is_better,
