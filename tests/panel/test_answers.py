@@ -393,7 +393,7 @@ def test_groups_are_suggested_and_made(panel):
     assert ask(panel, "/api/groups")["suggested"] == [r"(.+)-seed\d+"]
     answer = ask(panel, r"/api/groups?pattern=(.%2B)-seed%5Cd%2B&task=sums")
     assert [one["name"] for one in answer["groups"][0]["runs"]] == ["r-seed0", "r-seed1"]
-    assert answer["curves"][0]["points"][0]["n"] == 2
+    assert len(answer["curves"][0]["points"][0]["values"]) == 2
     with pytest.raises(ConfigError):
         ask(panel, "/api/groups?pattern=(")
 

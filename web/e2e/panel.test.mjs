@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
 import { openPage, openPanel, pictures, startWriter } from "./panel.mjs";
 
 let panel;
@@ -57,6 +58,46 @@ for (const [name, [path, shown]] of Object.entries(PAGES)) {
     await context.close();
   });
 }
+
+test("what a page loads first is at most 60 kB of code", async () => {
+  for (const [name, [path, shown]] of Object.entries(PAGES)) {
+    const { page, context } = await openPage(panel, { locale: "zh-CN" }); // the longer words
+    const code = [];
+    page.on("response", (response) => /script|stylesheet|document/.test(response.request().resourceType()) && code.push(response.body()));
+    await page.goto(panel.base + path);
+    await page.locator(shown).first().waitFor();
+    const bytes = (await Promise.all(code)).reduce((sum, body) => sum + gzipSync(body).length, 0);
+    assert.ok(bytes <= 60_000, `${name}: ${bytes} bytes`);
+    await context.close();
+  }
+});
+
+test("the help says what the keys are and what the marks on curves mean", async () => {
+  const { page, wrong, context } = await openPage(panel);
+  await page.goto(`${panel.base}/gates`);
+  await page.locator(".verdict-card").first().waitFor();
+  await page.keyboard.press("?");
+  await page.locator(".help .marks .mark").nth(5).waitFor();
+  assert.match(await page.locator(".help").innerText(), /promoted\s+Released after a verdict and not taken back/);
+  await picture(page, "help");
+  assert.deepEqual(wrong, []);
+  await context.close();
+});
+
+test("all metrics, configuration and environment of a run open at a click", async () => {
+  const { page, wrong, context } = await openPage(panel);
+  await page.goto(`${panel.base}/run/1`);
+  const details = page.locator(".details details");
+  await details.nth(0).locator("summary").click();
+  await details.nth(0).locator("td", { hasText: "n 60" }).first().waitFor();
+  await details.nth(1).locator("summary").click();
+  assert.match(await details.nth(1).locator("dl").innerText(), /model\s+tiny/);
+  await details.nth(0).locator("a", { hasText: "response_length" }).click();
+  await page.locator('.task h3', { hasText: "response_length" }).waitFor();
+  assert.match(await page.locator(".still").innerText(), /neither more nor less is better/);
+  assert.deepEqual(wrong, []);
+  await context.close();
+});
 
 test("the first screen of a run answers the three questions without a click", async () => {
   const { page, context } = await openPage(panel);
@@ -294,6 +335,7 @@ test("tags are changed where the server lets the page write", async () => {
   const { page, wrong, context } = await openPage(panel);
   await page.goto(`${panel.base}/run/2`);
   await page.locator(".run-head button.link").click();
+  await page.locator(".run-head input:focus").waitFor();
   await page.keyboard.press("Control+a");
   await page.keyboard.type("kept, <b>");
   await page.keyboard.press("Enter");

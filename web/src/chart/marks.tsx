@@ -26,7 +26,8 @@ export const KINDS = Object.keys(MARKS) as MarkKind[];
 /** Height that a mark at the top takes, where several stand above each other. */
 export const MARK_HEIGHT = 10;
 
-function Sign({ kind }: { kind: MarkKind }) {
+/** A mark as it is drawn. */
+export function Sign({ kind }: { kind: MarkKind }) {
   const { path, edge, filled } = MARKS[kind];
   return (
     <svg class={`mark ${filled ? "filled" : ""}`} width="10" height="11" viewBox={edge === "bottom" ? "-5 -8 10 11" : "-5 -1 10 11"} aria-hidden="true">
@@ -40,12 +41,12 @@ export function MarkLegend({ kinds, findings = false }: { kinds: ReadonlySet<Mar
   return (
     <span class="signs quiet">
       {KINDS.filter((kind) => kinds.has(kind)).map((kind) => (
-        <span key={kind} title={t(`marker.${kind}.about`)}>
+        <span key={kind}>
           <Sign kind={kind} /> {t(`marker.${kind}`)}
         </span>
       ))}
       {findings && (
-        <span title={t("marker.finding.about")}>
+        <span>
           <i class="window" aria-hidden="true" /> {t("marker.finding")}
         </span>
       )}

@@ -1,7 +1,7 @@
 // What a chart shows, without how it is drawn.
 
 import type { Envelope, Odd } from "../data/decode";
-import type { Num, Severity } from "../data/shapes";
+import type { Num, Severity } from "../data/answers";
 import { toNumber } from "../words/numbers";
 import type { MarkKind } from "./marks";
 import type { Style } from "./palette";

@@ -1,7 +1,6 @@
 // The one file that knows uPlot: it gives axes, scales, the linked cursor and the drag to zoom; paint.ts draws the rest.
 
 import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { number } from "../words/numbers";
 import { extentX, extentY, logTicks, type Picture, type Range } from "./picture";
 import { paint, type Ink } from "./paint";

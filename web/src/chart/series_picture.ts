@@ -3,7 +3,7 @@
 import type { Curve } from "../data/decode";
 import type { Curves, StepRange } from "../data/curves";
 import type { Marker } from "../data/answers";
-import type { Severity } from "../data/shapes";
+import type { Severity } from "../data/answers";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";
 import { along, placesOf, spelling, tableOf, type Axes, type AxisKind } from "./axis";

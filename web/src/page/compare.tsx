@@ -8,7 +8,8 @@ import { address, report } from "../data/request";
 import { useRunsList } from "../data/runs_list";
 import type { CompareAnswer } from "../data/answers";
 import { href, numbers, put, value } from "../state/place";
-import { t, theme } from "../state/settings";
+import { learn, t, theme } from "../state/settings";
+import { compareWords } from "../words/compare";
 import { plain } from "../words/numbers";
 import { Choose, metricOptions } from "../part/choose";
 import { Empty, Failure } from "../part/empty";
@@ -18,6 +19,8 @@ import { CompareCurves } from "./compare_curves";
 import { Forest } from "./forest";
 import { Groups } from "./groups";
 import { Scaling } from "./scaling";
+
+learn(compareWords);
 
 const STEPS = ["last", "best", "first"] as const;
 

@@ -5,11 +5,14 @@ import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { Evaluation, EvaluationsAnswer } from "../data/answers";
 import { href, put, value } from "../state/place";
-import { named, t } from "../state/settings";
-import { count, duration, moment, number, percent, size } from "../words/numbers";
+import { learn, named, t } from "../state/settings";
+import { evaluationsWords } from "../words/evaluations";
+import { count, duration, moment, number, percent, size, toNumber } from "../words/numbers";
 import { Empty, Failure } from "../part/empty";
 import { Value } from "../part/interval";
 import { Name, Seen } from "../part/text";
+
+learn(evaluationsWords);
 
 const STATUSES = ["running", "done", "partial", "failed", "cancelled"] as const;
 const PAGE = 200;
@@ -33,7 +36,7 @@ function Progress({ one }: { one: Evaluation }) {
 
 /** Seconds of each rank as bars; the slowest is named. */
 function Ranks({ one }: { one: Evaluation }) {
-  const ranks = Object.entries(one.cost?.rank_seconds ?? {});
+  const ranks = Object.entries(one.cost?.rank_seconds ?? {}).map(([rank, seconds]) => [rank, toNumber(seconds)] as const);
   if (ranks.length < 2) return null;
   const most = Math.max(...ranks.map(([, seconds]) => seconds), 1e-9);
   const title = ranks.map(([rank, seconds]) => `${rank}: ${duration(seconds)}`).join("\n");
@@ -117,7 +120,7 @@ function Workers({ answer }: { answer: EvaluationsAnswer }) {
 
 function Costs({ answer }: { answer: EvaluationsAnswer }) {
   if (!answer.by_run.length) return null;
-  const most = Math.max(...answer.by_run.map((row) => row.seconds), 1e-9);
+  const most = Math.max(...answer.by_run.map((row) => toNumber(row.seconds)), 1e-9);
   return (
     <section>
       <h2>{t("evaluations.costs")}</h2>
@@ -126,7 +129,7 @@ function Costs({ answer }: { answer: EvaluationsAnswer }) {
           {answer.by_run.map((row) => (
             <tr key={row.run}>
               <th scope="row"><a href={href(`/run/${row.run}`)}><Name text={row.run_name} most={30} /></a></th>
-              <td><svg width="140" height="10" aria-hidden="true"><rect class="cost" width={(row.seconds / most) * 140} height="10" /></svg></td>
+              <td><svg width="140" height="10" aria-hidden="true"><rect class="cost" width={(toNumber(row.seconds) / most) * 140} height="10" /></svg></td>
               <td class="number">{duration(row.seconds)}</td>
               <td class="number">{percent(row.train_share)}</td>
               <td class="number quiet">{t("evaluations.number", { n: count(row.num_evaluations) })}</td>

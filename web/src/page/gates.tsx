@@ -4,13 +4,16 @@ import "../style/evidence.css";
 import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { GatesAnswer } from "../data/answers";
-import type { Decision, Subject } from "../data/shapes";
+import type { Decision, Subject } from "../data/answers";
 import { href, place, put, value } from "../state/place";
-import { named, t } from "../state/settings";
-import { count, moment, number, parts, percent, pValue } from "../words/numbers";
+import { learn, named, t } from "../state/settings";
+import { gatesWords } from "../words/gates";
+import { count, moment, number, parts, percent, pValue, toNumber } from "../words/numbers";
 import { Empty, Failure } from "../part/empty";
 import { spanOf, Whisker } from "../part/interval";
 import { Name, Seen } from "../part/text";
+
+learn(gatesWords);
 
 const SHORT = 10;
 
@@ -59,7 +62,7 @@ function DecisionRow({ rule }: { rule: Decision }) {
       <td class="number"><b>{shown.value}</b> <span class="quiet">{shown.low && `${shown.low} – ${shown.high}`}</span></td>
       <td><Evidence rule={rule} /></td>
       <td class="number">{number(rule.bound)}</td>
-      <td class="number">{count(rule.n)}{rule.coverage !== null && rule.coverage < 1 && <span class="partial"> {percent(rule.coverage)}</span>}</td>
+      <td class="number">{count(rule.n)}{toNumber(rule.coverage) < 1 && <span class="partial"> {percent(rule.coverage)}</span>}</td>
       <td class="number">{pValue(rule.p_pass)}</td>
       <td class="number">{pValue(rule.p_fail)}</td>
       <td class="quiet why"><Seen text={rule.reason} /></td>
@@ -74,7 +77,7 @@ function Verdict({ verdict }: { verdict: GatesAnswer["verdicts"][number] }) {
       <summary>
         <Outcome outcome={verdict.outcome} /> <Who subject={verdict.candidate} />
         {verdict.baseline && <span class="quiet"> {t("gates.against")} <Who subject={verdict.baseline} /></span>}
-        <span class="quiet"> · {t("gates.policy")} <Name text={verdict.policy} /> · {moment(verdict.created_at)}{verdict.alpha !== null && ` · α ${number(verdict.alpha)}`}{verdict.look !== null && verdict.look !== undefined && ` · ${t("gates.look", { n: verdict.look })}`}</span>
+        <span class="quiet"> · {t("gates.policy")} <Name text={verdict.policy} /> · {moment(verdict.created_at)}{` · α ${number(verdict.alpha)}`}{verdict.look > 0 && ` · ${t("gates.look", { n: verdict.look })}`}</span>
       </summary>
       {verdict.reasons.map((reason) => (
         <p key={reason}><Seen text={reason} /></p>
@@ -176,7 +179,7 @@ function Audit({ answer }: { answer: GatesAnswer }) {
   if (!answer.audit.length) return null;
   return (
     <details>
-      <summary>{t("gates.audit", { n: count(answer.num_audit ?? answer.audit.length) })}</summary>
+      <summary>{t("gates.audit", { n: count(answer.num_audit) })}</summary>
       <div class="scroll">
         <table class="sheet">
           <tbody>
@@ -207,7 +210,7 @@ export function GatesPage() {
     <main class="gates">
       {!answer.verdicts.length && <Empty what="gates" />}
       <Releases answer={answer} />
-      {answer.num_verdicts !== undefined && answer.num_verdicts > answer.verdicts.length && (
+      {answer.num_verdicts > answer.verdicts.length && (
         <p class="note">{t("gates.newest", { n: answer.verdicts.length, total: answer.num_verdicts })}</p>
       )}
       {answer.releases.length > 0 && <h2>{t("gates.verdicts")}</h2>}

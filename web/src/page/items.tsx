@@ -9,7 +9,8 @@ import { useRunsList } from "../data/runs_list";
 import type { ItemsAnswer, RunsAnswer } from "../data/answers";
 import { href, put, value } from "../state/place";
 import { useKeys } from "../state/keys";
-import { t, type Word } from "../state/settings";
+import { learn, t, type Word } from "../state/settings";
+import { itemsWords } from "../words/items";
 import { count } from "../words/numbers";
 import { Choose } from "../part/choose";
 import { Empty, Failure } from "../part/empty";
@@ -17,6 +18,8 @@ import { FlipCurve } from "../part/flip_curve";
 import { Name } from "../part/text";
 import { ItemMatrix } from "./item_matrix";
 import { ItemView } from "./item_view";
+
+learn(itemsWords);
 
 const FILTERS = ["all", "flipped", "learned", "forgotten", "solved", "unsolved", "failed"] as const;
 const PAGE = 500;
@@ -91,7 +94,7 @@ function Pager({ answer }: { answer: ItemsAnswer }) {
       {total ? t("items.range", { from: count(offset + 1), to: count(last), total: count(total) }) : t("empty.match")}
       {offset > 0 && <button type="button" class="link" onClick={() => put({ offset: String(Math.max(0, offset - PAGE)) })}>‹ {t("items.before")}</button>}
       {last < total && <button type="button" class="link" onClick={() => put({ offset: String(last) })}>{t("items.after")} ›</button>}
-      {answer.num_checkpoints !== undefined && answer.num_checkpoints > answer.checkpoints.length && (
+      {answer.num_checkpoints > answer.checkpoints.length && (
         <span>{t("items.thinned", { n: answer.checkpoints.length, total: answer.num_checkpoints })}</span>
       )}
     </p>

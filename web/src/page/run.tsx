@@ -8,7 +8,7 @@ import { useAnswer, watching } from "../data/answer";
 import { address, ask, report } from "../data/request";
 import { useLiveRuns } from "../data/live_runs";
 import type { Marker, RunAnswer, RunsAnswer } from "../data/answers";
-import type { Run } from "../data/shapes";
+import type { Run } from "../data/answers";
 import { go, place, put, value } from "../state/place";
 import { focusSearch, useKeys } from "../state/keys";
 import { t, theme } from "../state/settings";

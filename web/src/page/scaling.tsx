@@ -5,7 +5,7 @@ import { address } from "../data/request";
 import type { ScalingAnswer } from "../data/answers";
 import { put, value } from "../state/place";
 import { t } from "../state/settings";
-import { number, percent, withInterval } from "../words/numbers";
+import { inPercent, number, percent, withInterval } from "../words/numbers";
 import { Failure } from "../part/empty";
 import { Name, Seen } from "../part/text";
 import { ScalingPlots, seconds } from "./scaling_plot";
@@ -21,7 +21,7 @@ function Law({ law }: { law: ScalingAnswer["law"] }) {
   return (
     <>
       <p>{facts.filter(Boolean).join(" · ")}</p>
-      <p class="note">{t("scaling.legend", { level: Math.round(law.level * 100) })}</p>
+      <p class="note">{t("scaling.legend", { level: inPercent(law.level) })}</p>
     </>
   );
 }

@@ -1,7 +1,7 @@
 // Time and speed-up over the number of workers, both axes logarithmic: runs as dots, the law as a line with its band.
 
 import { logTicks } from "../chart/picture";
-import type { ScalingAnswer } from "../data/answers";
+import type { Num, ScalingAnswer } from "../data/answers";
 import { t } from "../state/settings";
 import { NOTHING, number, toNumber } from "../words/numbers";
 
@@ -34,7 +34,7 @@ interface LogPlotProps {
 }
 
 /** Times that are held against each other: finer than a duration in words. */
-export function seconds(value: number | null): string {
+export function seconds(value: Num | null): string {
   return value === null ? NOTHING : `${number(value)} s`;
 }
 
@@ -82,15 +82,14 @@ function LogPlot({ title, points, law, ideal, counts, spell }: LogPlotProps) {
 
 /** Both plots; nothing where no run has done the work. */
 export function ScalingPlots({ answer }: { answer: ScalingAnswer }) {
-  const timed = answer.timings.flatMap((row) => (row.seconds === null ? [] : [{ ...row, seconds: row.seconds, speedup: row.speedup ?? NaN }]));
+  const timed = answer.timings.flatMap((row) => (row.seconds === null ? [] : [{ run: row.run, count: row.count, seconds: toNumber(row.seconds), speedup: toNumber(row.speedup) }]));
   if (!timed.length) return null;
   const fewest = Math.min(...timed.map((row) => row.count));
-  const last = answer.curve[answer.curve.length - 1]?.count ?? Math.max(...timed.map((row) => row.count));
-  const counts = [...new Set([...timed.map((row) => row.count), last])].sort((a, b) => a - b);
+  const law = answer.curve.map((one) => ({ x: toNumber(one.count), y: toNumber(one.seconds), low: toNumber(one.ci_low), high: toNumber(one.ci_high), outside: one.is_extrapolated }));
+  const counts = [...new Set([...timed.map((row) => row.count), ...law.slice(-1).map((one) => one.x)])].sort((a, b) => a - b);
   const own = timed.filter((row) => row.count === fewest);
   const first = own.reduce((sum, row) => sum + row.seconds, 0) / own.length;
-  const base = answer.curve[0]?.seconds ?? first;
-  const law = answer.curve.map((one) => ({ x: one.count, y: one.seconds, low: toNumber(one.ci_low), high: toNumber(one.ci_high), outside: one.is_extrapolated }));
+  const base = law[0]?.y ?? first;
   const speeds = law.map((one) => ({ ...one, y: base / one.y, low: NaN, high: NaN }));
   return (
     <div class="log-plots">

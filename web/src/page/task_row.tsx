@@ -7,10 +7,10 @@ import { EMPTY, measuredLine, type Picture } from "../chart/picture";
 import { styleAt } from "../chart/palette";
 import { spelling } from "../chart/axis";
 import type { Marker, RunTask } from "../data/answers";
-import type { Run } from "../data/shapes";
+import type { Run } from "../data/answers";
 import { href } from "../state/place";
 import { named, t, theme } from "../state/settings";
-import { count, number, pValue, parts, percent, toNumber, withInterval } from "../words/numbers";
+import { count, inPercent, number, parts, percent, pValue, toNumber, withInterval } from "../words/numbers";
 import { spanOf, Whisker } from "../part/interval";
 import { Verdict } from "../part/state";
 import { Name } from "../part/text";
@@ -81,16 +81,16 @@ function Still({ task }: { task: RunTask }) {
   return (
     <dl class="still">
       <dt>{t("task.still")}</dt>
-      {trend && trend.value !== null ? (
+      {trend?.improving ? (
         <dd title={trend.method}>
-          <b class={`improving ${trend.improving === "cannot tell" ? "unsure" : trend.improving}`}>{named("improving", trend.improving ?? "")}</b>
+          <b class={`improving ${trend.improving === "cannot tell" ? "unsure" : trend.improving}`}>{named("improving", trend.improving)}</b>
         </dd>
       ) : (
-        <dd class="quiet">{task.trend_note || t("task.fewpoints")}</dd>
+        <dd class="quiet">{trend ? t("task.nodirection") : task.trend_note || t("task.fewpoints")}</dd>
       )}
-      {trend && trend.value !== null && (
+      {trend && (
         <>
-          <dt>{t("task.per", { steps: count(trend.per_steps) })}</dt>
+          <dt>{t("task.per", { steps: count(task.per_steps) })}</dt>
           <dd class="number">{withInterval(trend.value, trend.ci_low, trend.ci_high, true)}</dd>
         </>
       )}
@@ -98,7 +98,7 @@ function Still({ task }: { task: RunTask }) {
         <>
           <dt title={best.method}>{t("task.best", { step: count(best.step) })}</dt>
           <dd class="number" title={`${t("task.best.title", { share: percent(best.share) })}\n${best.method}`}>
-            {withInterval(best.value, best.ci_low, best.ci_high)}
+            {best.value === null ? number(best.measured) : withInterval(best.value, best.ci_low, best.ci_high)}
           </dd>
         </>
       )}
@@ -181,7 +181,7 @@ export function TaskRow({ task, run, markers }: { task: RunTask; run: Run; marke
         <Still task={task} />
       </div>
       <CurveCard
-        title={t("task.curve", { level: Math.round(task.level * 100) })}
+        title={t("task.curve", { level: inPercent(task.level) })}
         picture={picture}
         focus={null}
         height={CURVE_HEIGHT}

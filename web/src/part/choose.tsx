@@ -1,6 +1,5 @@
 // A choice that stands in the URL.
 
-import "../style/evidence.css";
 import { put } from "../state/place";
 import { t } from "../state/settings";
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -16,9 +15,9 @@ from midflight.analyse.evidence import Side, StoredEvidence
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Flag, Level, Names, Text
-from midflight.panel.plain import difference, estimate, evenly, flat, metrics_of
-from midflight.panel.shapes import DifferenceShape, EstimateShape, Json
-from midflight.records import Difference, EvalReport
+from midflight.panel.plain import estimate, evenly, flat, metrics_of, plain
+from midflight.panel.shapes import EstimateShape, Json
+from midflight.records import Difference, EvalReport, OverallIndex
 from midflight.store import RunInfo
 
 PATH = "/api/compare"
@@ -89,8 +88,8 @@ class Answer(TypedDict):
     baseline: SideShape
     candidates: list[SideShape]
     metrics: list[str]
-    differences: list[DifferenceShape]
-    overall: list[dict[str, Json]]
+    differences: list[Difference]
+    overall: list[OverallIndex]
     left_out: list[str]
     refused: list[Refused]
     curves: list[CurveShape]
@@ -113,7 +112,7 @@ def answer(
         raise ConfigError("parameters baseline and candidates", allowed="both")
     first, *others = (_side(panel, wanted) for wanted in (baseline, *dict.fromkeys(candidates)))
     rows: list[Difference] = []
-    overall: list[Any] = []
+    overall: list[OverallIndex] = []
     left_out: list[str] = []
     refused: list[Refused] = []
     options: dict[str, Any] = {
@@ -135,14 +134,14 @@ def answer(
             refused.append({"candidate": side.label, "message": error.message})
             continue
         rows += found.differences
-        overall += [dataclasses.asdict(index) for index in found.overall]
+        overall += [plain(index) for index in found.overall]
         left_out += found.left_out
     runs = list({run.id: run for _, run in (first, *others)}.values())
     return {
         "baseline": _shape(*first),
         "candidates": [_shape(*other) for other in others],
         "metrics": _metrics([side for side, _ in (first, *others)], task),
-        "differences": [difference(row) for row in judged(rows, level)[:MOST_ROWS]],
+        "differences": [plain(row) for row in judged(rows, level)[:MOST_ROWS]],
         "overall": overall,
         "left_out": left_out + ([f"{MOST_ROWS} of {len(rows)} rows"] if len(rows) > MOST_ROWS else []),
         "refused": refused,

@@ -65,7 +65,7 @@ class MissingShape(TypedDict):
     reason: str
 
 
-class RunCost(TypedDict):
+class CostOfRun(TypedDict):
     """What the evaluations of a run took."""
 
     run: int
@@ -85,7 +85,7 @@ class Answer(TypedDict):
     evaluations: list[EvaluationShape]
     leases: list[LeaseShape]
     missing: list[MissingShape]
-    by_run: list[RunCost]
+    by_run: list[CostOfRun]
 
 
 def answer(
@@ -147,7 +147,7 @@ def _shape(panel: Panel, row: EvaluationRow, run: RunInfo) -> EvaluationShape:
     }
 
 
-def _cost(panel: Panel, run: RunInfo) -> RunCost:
+def _cost(panel: Panel, run: RunInfo) -> CostOfRun:
     reports = panel.store.reports(run.id)
     shares = [r.cost.train_share for r in sorted(reports, key=lambda r: r.started_at) if r.cost.train_share is not None]
     return {

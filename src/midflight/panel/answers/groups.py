@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -10,12 +9,11 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from midflight.analyse.group_difference import aggregates_of, differences_of
-from midflight.analyse.groups import Group, group_curves, groups_of
+from midflight.analyse.group_difference import Aggregate, GroupDifference, aggregates_of, differences_of
+from midflight.analyse.groups import Group, GroupCurve, group_curves, groups_of
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Flag, Level, Text, Texts
-from midflight.panel.plain import metrics_of
-from midflight.panel.shapes import Json
+from midflight.panel.plain import metrics_of, plain
 from midflight.records import EvalReport
 
 PATH = "/api/groups"
@@ -54,9 +52,9 @@ class Answer(TypedDict):
     groups: list[GroupShape]
     tasks: list[str]
     metrics: list[str]
-    curves: list[dict[str, Json]]
-    differences: list[dict[str, Json]]
-    aggregates: list[dict[str, Json]]
+    curves: list[GroupCurve]
+    differences: list[GroupDifference]
+    aggregates: list[Aggregate]
     suggested: list[str]
 
 
@@ -98,9 +96,9 @@ def answer(
         ],
         "tasks": list(dict.fromkeys(report.task for report in reports)),
         "metrics": list(dict.fromkeys(key for one in reports if task in ("", one.task) for key in metrics_of(one))),
-        "curves": [_curve(curve) for curve in curves],
-        "differences": [dataclasses.asdict(one) for one in differences_of(curves, paired)],
-        "aggregates": [dataclasses.asdict(one) for one in aggregates_of(curves, seed=0)],
+        "curves": [plain(curve) for curve in curves],
+        "differences": [plain(one) for one in differences_of(curves, paired)],
+        "aggregates": [plain(one) for one in aggregates_of(curves, seed=0)],
         "suggested": suggested,
     }
 
@@ -108,10 +106,6 @@ def answer(
 def _first_reports(panel: Panel, group: Group) -> list[EvalReport]:
     """Evaluations of the first run of a group that has any: the others were asked the same."""
     return next(filter(None, (panel.store.reports(one.run.id) for one in group.members)), [])
-
-
-def _curve(curve: Any) -> dict[str, Json]:
-    return {**dataclasses.asdict(curve), "points": [{**dataclasses.asdict(one), "n": one.n} for one in curve.points]}
 
 
 def _suggested(names: Sequence[str]) -> list[str]:

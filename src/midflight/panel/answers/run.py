@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -12,13 +11,13 @@ from midflight.panel.charts import Axes, axes_of, in_order
 from midflight.panel.markers import Marker, markers_of
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Level, Number, Text
-from midflight.panel.plain import flat
+from midflight.panel.plain import flat, plain
 from midflight.panel.references import ALLOWED
 from midflight.panel.rows import rows_of
 from midflight.panel.shapes import DiagnosisShape, Json, RunShape
 from midflight.panel.task_curves import TaskCurve, task_curves
 from midflight.records import EvalReport
-from midflight.store import Head, RunInfo
+from midflight.store import Head, RunInfo, UnfinishedEvaluation
 
 PATH = "/api/runs/{id}"
 RUN_ID = Number("id", "The run.", in_path=True, high=(1 << 59))
@@ -47,16 +46,6 @@ class SeriesHead(TypedDict):
     value: float
     num_points: int
     group: str
-
-
-class Unfinished(TypedDict):
-    """An evaluation without a result."""
-
-    task: str
-    step: int
-    status: str
-    num_answered: int
-    num_items: int
 
 
 class Missing(TypedDict):
@@ -91,7 +80,7 @@ class Answer(TypedDict):
     axes: Axes
     diagnosis: DiagnosisShape
     markers: list[Marker]
-    unfinished: list[Unfinished]
+    unfinished: list[UnfinishedEvaluation]
     missing: list[Missing]
     cost: RunCost
 
@@ -115,7 +104,7 @@ def answer(panel: Panel, *, id: int, reference: str, metric: str, level: float) 
         "axes": axes_of(by_key),
         "diagnosis": panel.diagnoses.of(run, pulse),
         "markers": markers_of(panel, run, reports, missing, level),
-        "unfinished": [dataclasses.asdict(one) for one in panel.store.unfinished(id)],  # type: ignore[misc]
+        "unfinished": [plain(one) for one in panel.store.unfinished(id)],
         "missing": missing,  # type: ignore[typeddict-item]
         "cost": _cost(reports),
     }

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from typing_extensions import TypedDict
 
-from midflight.analyse.scaling import scaling_of
+from midflight.analyse.scaling import Timing, scaling_of
 from midflight.errors import ConfigError
 from midflight.estimate.amdahl import Amdahl, Prediction
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Ids, Level, Text
-from midflight.panel.shapes import Json
+from midflight.panel.plain import plain
 
 PATH = "/api/scaling"
 PARAMETERS = (
@@ -31,9 +30,9 @@ class Answer(TypedDict):
 
     work: str
     unit: str
-    timings: list[dict[str, Json]]
-    law: dict[str, Json] | None
-    curve: list[dict[str, Json]]
+    timings: list[Timing]
+    law: Amdahl | None
+    curve: list[Prediction]
 
 
 def answer(panel: Panel, *, runs: Sequence[int], by: str, goal: str, level: float) -> Answer:
@@ -44,9 +43,9 @@ def answer(panel: Panel, *, runs: Sequence[int], by: str, goal: str, level: floa
     return {
         "work": found.work,
         "unit": found.unit,
-        "timings": [dataclasses.asdict(one) for one in found.timings],
-        "law": None if found.law is None else dataclasses.asdict(found.law),
-        "curve": [] if found.law is None else [dataclasses.asdict(one) for one in _curve(found.law)],
+        "timings": [plain(one) for one in found.timings],
+        "law": None if found.law is None else plain(found.law),
+        "curve": [] if found.law is None else [plain(one) for one in _curve(found.law)],
     }
 
 
