@@ -149,11 +149,13 @@ function Config({ answer }: { answer: CompareAnswer }) {
 
 function Refused({ answer }: { answer: CompareAnswer }) {
   const names = new Map(answer.candidates.map((side) => [side.label, side.name.slice(0, 60)]));
+  const messages = [...new Set(answer.refused.map((one) => one.message))];
+  const refusedWith = (message: string) => answer.refused.filter((one) => one.message === message).map((one) => names.get(one.candidate) ?? one.candidate);
   return (
     <>
-      {answer.refused.map((one) => (
-        <p class="error" key={one.candidate}>
-          {t("compare.refused", { run: names.get(one.candidate) ?? one.candidate })} <Seen text={one.message} />
+      {messages.map((message) => (
+        <p class="error" key={message}>
+          {t("compare.refused", { run: refusedWith(message).join(", ") })} <Seen text={message} />
         </p>
       ))}
       {answer.left_out.map((text) => (

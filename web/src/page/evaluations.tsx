@@ -4,12 +4,14 @@ import "../style/evidence.css";
 import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { Evaluation, EvaluationsAnswer } from "../data/answers";
-import { href, put, value } from "../state/place";
+import { href, value } from "../state/place";
 import { learn, named, t } from "../state/settings";
 import { evaluationsWords } from "../words/evaluations";
 import { count, duration, moment, number, percent, size, toNumber } from "../words/numbers";
+import { Choices } from "../part/choices";
 import { Empty, Failure } from "../part/empty";
 import { Value } from "../part/interval";
+import { Pager } from "../part/pager";
 import { Name, Seen } from "../part/text";
 
 learn(evaluationsWords);
@@ -106,7 +108,6 @@ function Workers({ answer }: { answer: EvaluationsAnswer }) {
         <tbody>
           {answer.leases.map((lease) => (
             <tr key={lease.name}>
-              <td>{lease.held ? <b class="outcome done">{t("evaluations.held")}</b> : <span class="quiet">{t("evaluations.free")}</span>}</td>
               <th scope="row"><Name text={lease.name} most={60} /></th>
               <td><Name text={lease.owner} most={40} /></td>
               <td class="number quiet">{t("evaluations.turn", { n: lease.number })}</td>
@@ -164,19 +165,16 @@ function Missing({ answer }: { answer: EvaluationsAnswer }) {
 }
 
 function Filters({ answer }: { answer: EvaluationsAnswer }) {
-  const offset = answer.offset;
-  const last = offset + answer.evaluations.length;
   return (
     <div class="filters">
-      <span class="choice" role="group" aria-label={t("run.state")}>
-        <button type="button" aria-pressed={!value("status")} onClick={() => put({ status: null, offset: null })}>{t("project.all")}</button>
-        {STATUSES.map((status) => (
-          <button type="button" key={status} aria-pressed={value("status") === status} onClick={() => put({ status, offset: null })}>{named("status", status)}</button>
-        ))}
-      </span>
-      <span class="quiet number">{answer.total ? t("items.range", { from: count(offset + 1), to: count(last), total: count(answer.total) }) : ""}</span>
-      {offset > 0 && <button type="button" class="link" onClick={() => put({ offset: String(Math.max(0, offset - PAGE)) })}>‹ {t("items.before")}</button>}
-      {last < answer.total && <button type="button" class="link" onClick={() => put({ offset: String(last) })}>{t("items.after")} ›</button>}
+      <Choices
+        label={t("run.state")}
+        name="status"
+        now={value("status")}
+        options={[["", t("project.all")], ...STATUSES.map((status) => [status, named("status", status)] as const)]}
+        clears={["offset"]}
+      />
+      <Pager offset={answer.offset} shown={answer.evaluations.length} total={answer.total} most={PAGE} />
     </div>
   );
 }

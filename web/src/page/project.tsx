@@ -12,6 +12,7 @@ import { useKeys } from "../state/keys";
 import { learn, named, t, theme } from "../state/settings";
 import { projectWords } from "../words/project";
 import { count } from "../words/numbers";
+import { Choices } from "../part/choices";
 import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
 import { RunsTable } from "./runs_table";
@@ -38,7 +39,6 @@ function question(): string {
 }
 
 function Search() {
-  const state = value("state");
   return (
     <>
       <input
@@ -49,16 +49,7 @@ function Search() {
         value={value("q")}
         onInput={(event) => put({ q: event.currentTarget.value || null })}
       />
-      <span class="choice" role="group" aria-label={t("run.state")}>
-        <button type="button" aria-pressed={!state} onClick={() => put({ state: null })}>
-          {t("project.all")}
-        </button>
-        {STATES.map((one) => (
-          <button type="button" key={one} aria-pressed={state === one} onClick={() => put({ state: one })}>
-            {named("state", one)}
-          </button>
-        ))}
-      </span>
+      <Choices label={t("run.state")} name="state" now={value("state")} options={[["", t("project.all")], ...STATES.map((state) => [state, named("state", state)] as const)]} />
       {value("tag") && (
         <button type="button" class="zoomed" onClick={() => put({ tag: null })}>
           {value("tag")} ✕

@@ -10,6 +10,7 @@ import { report } from "../data/request";
 import { put, value } from "../state/place";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";
+import { Choices } from "./choices";
 
 const KINDS: readonly AxisKind[] = ["step", "epoch", "tokens", "wall"];
 const CHART_HEIGHT = 148;
@@ -47,21 +48,8 @@ function kindsOf(axes: Axes): readonly AxisKind[] {
 function Controls({ view, numKeys, numShown }: { view: View; numKeys: number; numShown: number }) {
   return (
     <div class="controls">
-      <span class="choice" role="group" aria-label={t("chart.axis")}>
-        {kindsOf(view.axes).map((kind) => (
-          <button type="button" key={kind} aria-pressed={view.kind === kind} onClick={() => put({ x: kind === "step" ? null : kind, zoom: null })}>
-            {t(`axis.${kind}`)}
-          </button>
-        ))}
-      </span>
-      <span class="choice" role="group" aria-label={t("chart.scale")}>
-        <button type="button" aria-pressed={!view.log} onClick={() => put({ log: null })}>
-          {t("scale.linear")}
-        </button>
-        <button type="button" aria-pressed={view.log} onClick={() => put({ log: "1" })}>
-          {t("scale.log")}
-        </button>
-      </span>
+      <Choices label={t("chart.axis")} name="x" now={view.kind === "step" ? "" : view.kind} options={kindsOf(view.axes).map((kind) => [kind === "step" ? "" : kind, t(`axis.${kind}`)])} clears={["zoom"]} />
+      <Choices label={t("chart.scale")} name="log" now={view.log ? "1" : ""} options={[["", t("scale.linear")], ["1", t("scale.log")]]} />
       <label>
         {t("chart.smoothing")}
         <input

@@ -2,8 +2,6 @@
 export const evaluationsWords = {
   "evaluations.begun": ["begun", "开始"],
   "evaluations.costs": ["What evaluations took", "评测开销"],
-  "evaluations.free": ["free", "空闲"],
-  "evaluations.held": ["working", "工作中"],
   "evaluations.items": ["items", "题目"],
   "evaluations.lost": ["waits {share}", "等待 {share}"],
   "evaluations.memory": ["peak memory", "内存峰值"],
