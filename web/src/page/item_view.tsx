@@ -8,7 +8,8 @@ import { numbers, put, value } from "../state/place";
 import { named, t } from "../state/settings";
 import { count, number, toNumber } from "../words/numbers";
 import { Empty, Failure } from "../part/empty";
-import { LongText, Name, Seen } from "../part/text";
+import { LongText } from "../part/long_text";
+import { Name, Seen } from "../part/text";
 
 /** Runs whose answers stand side by side. */
 const MOST_SIDES = 10;

@@ -1,5 +1,6 @@
 // Items × checkpoints: which were learned and forgotten, and what the model said to each.
 
+import "../style/evidence.css";
 import "../style/items.css";
 import { useMemo } from "preact/hooks";
 import { useAnswer, watching } from "../data/answer";

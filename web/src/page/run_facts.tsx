@@ -1,5 +1,6 @@
 // Facts about a run: all metrics and slices, its configuration, where it ran, what was not evaluated.
 
+import "../style/evidence.css";
 import type { ComponentChildren } from "preact";
 import type { RunAnswer } from "../data/answers";
 import { href } from "../state/place";
