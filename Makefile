@@ -22,7 +22,7 @@ check: $(VENV)/dev.done  ## style, types, import layers
 unit: $(VENV)/dev.done  ## unit, contract, property and end-to-end tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
 
-web: web/node_modules/.package-lock.json  ## the panel's page: types, unit tests, build
+web: $(VENV)/dev.done web/node_modules/.package-lock.json  ## the panel's page: types, unit tests, build
 	cd web && npm run --silent check && npm test --silent
 	$(PYTHON) web/page.py
 
@@ -50,7 +50,7 @@ soak: $(VENV)/dev.done  ## half an hour of training with evaluations beside it, 
 	$(BIN)/python benchmarks/soak.py --kill
 
 clean:
-	rm -rf web/node_modules src/midflight/panel/static $(VENV) midflight-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf web/node_modules web/generated src/midflight/panel/static $(VENV) midflight-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

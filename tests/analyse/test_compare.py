@@ -157,7 +157,7 @@ def test_what_was_asked_otherwise_is_refused_and_says_in_which_part(store, url, 
     evaluate(store, "base", solves(1, 2), task())
     evaluate(store, "tuned", solves(1, 2, 3), task(**changes))
     with pytest.raises(
-        ConfigError, match=rf"'sums' was not the same task for both sides: {part} differ.*--across {part}"
+        ConfigError, match=rf"'sums' was not the same task for both sides: {part} differ.*compare across {part}"
     ):
         compare("base", "tuned", store=url)
     row = compare("base", "tuned", store=url, across=[part]).differences[0]
@@ -171,7 +171,7 @@ def test_other_items_are_refused_and_the_common_ones_are_paired_by_what_they_say
     ]
     other = Task("sums", shifted, prompt="{{ a }}+1=", target="a + 1", metrics=["exact_match", "response_length"])
     evaluate(store, "tuned", Fake(lambda request: str(int(request.item_id) + 11)), other)
-    with pytest.raises(ConfigError, match="items differ.*--only-common-items"):
+    with pytest.raises(ConfigError, match="items differ.*compare only the common items"):
         compare("base", "tuned", store=url)
     row = compare("base", "tuned", store=url, only_common_items=True).differences[0]
     assert (row.n, row.value, row.only_candidate, row.only_baseline) == (10, 1.0, 10, 10)

@@ -173,7 +173,7 @@ def test_real_healthy_runs_are_stopped_for_nothing_but_what_engineers_argue_abou
         (("sweep", "broken"), "2 or more"),
         (("sweep", "--project", "p", "--pick", "first"), "--pick"),
         (("sweep", "--project", "p", "--metric", "accuracy"), "loss"),
-        (("sweep", "--project", "p", "--eta", "1"), "--eta"),
+        (("sweep", "--project", "p", "--eta", "1"), "eta; got 1.0"),
         (("sweep", "--project", "none"), "none given"),
     ],
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import contextlib
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving import HOSTILE, N, fill, solver, task
 
+import midflight
 from midflight.analyse.compare import compare
 from midflight.analyse.flips import flip_curve
 from midflight.analyse.trend import trends_of
@@ -103,7 +107,7 @@ def test_a_run_without_anything(empty):
     with pytest.raises(ConfigError, match="evaluated tasks of these runs"):
         ask(empty, "/api/items?run=1&task=sums")
     refused = ask(empty, "/api/compare?baseline=1&candidates=1@last")["refused"]
-    assert refused == [{"candidate": "1@last", "message": "run 1 has no finished evaluation"}]
+    assert refused == [{"candidate": "1@last", "message": "run 'bare' has no finished evaluation"}]
 
 
 def test_the_table_of_runs(panel):
@@ -174,7 +178,14 @@ def test_the_first_screen_says_what_compare_trend_and_flips_say(panel, filled):
     assert [one["solved"] for one in sums["flip_curve"]] == [point.solved for point in points]
     assert answer["diagnosis"]["status"] == "ready"
     assert answer["axes"] == {"epoch": "epoch", "tokens": None}
-    assert [one["step"] for one in answer["markers"]] == [0, 100, 200, 300]
+    assert [(one["kind"], one["step"]) for one in answer["markers"]] == [
+        ("evaluation", 0),
+        ("best", 0),
+        ("evaluation", 100),
+        ("evaluation", 200),
+        ("evaluation", 300),
+        ("best", 300),
+    ]
 
 
 def test_every_reference_is_one(panel):
@@ -382,7 +393,7 @@ def test_groups_are_suggested_and_made(panel):
     assert ask(panel, "/api/groups")["suggested"] == [r"(.+)-seed\d+"]
     answer = ask(panel, r"/api/groups?pattern=(.%2B)-seed%5Cd%2B&task=sums")
     assert [one["name"] for one in answer["groups"][0]["runs"]] == ["r-seed0", "r-seed1"]
-    assert answer["curves"][0]["points"][0]["n"] == 2
+    assert len(answer["curves"][0]["points"][0]["values"]) == 2
     with pytest.raises(ConfigError):
         ask(panel, "/api/groups?pattern=(")
 
@@ -395,10 +406,15 @@ def test_evaluations_that_run_wait_and_failed(store):
     )
     store.note_missing(run, 1, "sums", Progress(5), "busy")
     store.take_lease("job", "me")
+    store.end_lease("over", store.take_lease("over", "me"))
     answer = ask(Panel(store, background=False), "/api/evaluations")
     newest = answer["evaluations"][0]
     assert (newest["id"], newest["status"], newest["num_answered"], newest["num_items"]) == (handle.id, "running", 0, N)
-    assert (answer["total"], answer["leases"][0]["held"], answer["missing"][0]["reason"]) == (3, True, "busy")
+    assert (answer["total"], [one["name"] for one in answer["leases"]], answer["missing"][0]["reason"]) == (
+        3,
+        ["job"],
+        "busy",
+    )
     assert answer["by_run"][0]["num_evaluations"] == 2
     only = ask(Panel(store, background=False), "/api/evaluations?status=running")
     assert [one["id"] for one in only["evaluations"]] == [handle.id]
@@ -446,6 +462,15 @@ def test_too_many_changes_make_the_page_load_again(store):
         store.create_run("p", str(number), owner="x:1:1")
     watcher._look()
     assert watcher.since(start) == {"since": watcher.token, "reset": True, "runs": []}
+
+
+def test_what_a_page_shows_names_no_option_of_a_command():
+    """Errors of analyses are shown on pages and raised in notebooks, where there are no options."""
+    folders = [Path(midflight.__file__).parent / name for name in ("analyse", "panel/answers")]
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        raised = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Raise))
+        texts = [node.value for one in raised for node in ast.walk(one) if isinstance(node, ast.Constant)]
+        assert not [text for text in texts if re.search(r"(?<![\w-])--[a-z]", str(text))], path
 
 
 def test_errors_are_ours(panel):

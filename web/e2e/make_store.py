@@ -1,16 +1,29 @@
-"""A store for the end-to-end tests: three runs with evaluations, one that goes wrong, texts that mean harm.
+"""A store for the end-to-end tests.
+
+Three runs with evaluations, one that goes wrong, texts that mean harm; what a gate said of four checkpoints and what a
+workflow did with them; a training on one, two and four workers.
 
 Usage: python make_store.py STORE
 """
 
+import json
 import math
 import random
 import sys
+import time
+from pathlib import Path
 
+import numpy as np
+
+from midflight.analyse.evidence import side_of
 from midflight.engines import Fake
+from midflight.gate import decide, read_policy
+from midflight.gate.workflow import WorkflowExecutor
 from midflight.pipeline import evaluate_checkpoint
 from midflight.records import Progress
 from midflight.run import Run
+from midflight.store import open_store
+from midflight.store.base import Block
 from midflight.tasks import Task
 
 HARM = '<img src=x onerror="document.title=1"><script>document.title=2</script>\u202egnp.exe\u0007\u200b'
@@ -82,7 +95,85 @@ def fail(store: str) -> None:
     run.finish()
 
 
+POLICY = """\
+alpha = 0.05
+
+[[rules]]
+task = "sums"
+metric = "exact_match"
+at_least = 0.45
+
+[[rules]]
+task = "sums"
+metric = "exact_match"
+max_drop = 0.05
+
+[[rules]]
+task = "sums"
+metric = "exact_match"
+slice = "half=*"
+at_least = 0.45
+tier = "advisory"
+"""
+SMOKE = "import os, pathlib, sys; sys.exit(pathlib.Path(os.environ['MIDFLIGHT_CHECKPOINT'], 'broken').exists())"
+WORKFLOW = f"""\
+name = "release"
+
+[[steps]]
+name = "production"
+kind = "promote"
+target = "models/production"
+
+[[steps]]
+name = "smoke"
+kind = "command"
+run = {json.dumps([sys.executable, "-S", "-c", SMOKE])}
+
+[[steps]]
+name = "tell"
+kind = "command"
+run = {json.dumps([sys.executable, "-S", "-c", "print('not released')"])}
+when = ["fail", "inconclusive"]
+"""
+GATED = (("sft-seed1", 100), ("sft-seed2", 500), ("sft-seed0", 600), ("sft-seed1", 600))
+"""Proved to be bad, neither, good, and good but with a checkpoint that its smoke test does not survive."""
+
+
+def gate(url: str, folder: Path) -> None:
+    """Judges checkpoints and carries out what follows, as `midflight gate` and `midflight act` do."""
+    store = open_store(url)
+    (folder / "release.toml").write_text(POLICY)
+    (folder / "workflow.toml").write_text(WORKFLOW)
+    policy = read_policy(folder / "release.toml")
+    for number, (run, step) in enumerate(GATED):
+        checkpoint = folder / "runs" / run / f"checkpoint-{step}"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "config.json").write_text('{"model_type": "llama"}')
+        (checkpoint / "model.safetensors").write_bytes(f"{run} {step}".encode() * 100)
+        if number == len(GATED) - 1:
+            (checkpoint / "broken").touch()
+        sides = side_of(store, f"{run}@{step}"), side_of(store, f"{run}@0")
+        verdict = decide(policy, *sides, store, id=f"verdict{number}", created_at=time.time())
+        WorkflowExecutor(folder / "workflow.toml", store).run(checkpoint, verdict)
+
+
+def scale(url: str) -> None:
+    """The same training on more workers, two runs each, a tenth of which does not split."""
+    store, chance = open_store(url), random.Random(3)
+    for workers in (1, 2, 4):
+        for seed in (0, 1):
+            pace = (0.1 + 0.9 / workers) * (1 + 0.02 * chance.gauss(0, 1))
+            environment, config = {"world_size": workers}, {"workers": workers}
+            info = store.create_run("scaling", f"n{workers}-{seed}", owner="x", environment=environment, config=config)
+            steps = np.arange(0, 401, 10)
+            values = 3 * np.exp(-steps / 150)
+            store.append_points(info.id, 1, [Block(("loss",), steps, info.created + pace * steps, values[None])])
+            store.finish_run(info.id, "finished")
+
+
 if __name__ == "__main__":
     for number in range(3):
         train(sys.argv[1], f"sft-seed{number}", number)
     fail(sys.argv[1])
+    gate(sys.argv[1], Path(sys.argv[1].partition(":///")[2]).parent)
+    scale(sys.argv[1])

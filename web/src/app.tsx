@@ -8,45 +8,32 @@ import type { ProjectsAnswer } from "./data/answers";
 import { useKeys, focusSearch } from "./state/keys";
 import { go, href, place, value } from "./state/place";
 import { language, switchLanguage, switchTheme, t, theme } from "./state/settings";
-import { ProjectPage } from "./page/project";
 import { Empty } from "./part/empty";
-import { Later } from "./part/later";
+import { Later, type Load } from "./part/later";
 import { moment } from "./words/numbers";
 import { Name } from "./part/text";
 
-/** Pages that are fetched when they are first opened. */
-const load = {
-  run: () => import("./page/run").then((module) => module.RunPage),
-  compare: () => import("./page/compare").then((module) => module.ComparePage),
-  items: () => import("./page/items").then((module) => module.ItemsPage),
-  findings: () => import("./page/findings").then((module) => module.FindingsPage),
-  gates: () => import("./page/gates").then((module) => module.GatesPage),
-  evaluations: () => import("./page/evaluations").then((module) => module.EvaluationsPage),
-};
+/** Pages, by the first part of their path; each is fetched when it is first opened. */
+const load = new Map<string, Load>([
+  ["", () => import("./page/project").then((module) => module.ProjectPage)],
+  ["run", () => import("./page/run").then((module) => module.RunPage)],
+  ["compare", () => import("./page/compare").then((module) => module.ComparePage)],
+  ["items", () => import("./page/items").then((module) => module.ItemsPage)],
+  ["findings", () => import("./page/findings").then((module) => module.FindingsPage)],
+  ["gates", () => import("./page/gates").then((module) => module.GatesPage)],
+  ["evaluations", () => import("./page/evaluations").then((module) => module.EvaluationsPage)],
+]);
 
-if (place.value.path[0] === "run") void load.run(); // while the frame is drawn
+const loadHelp = () => import("./part/help").then((module) => module.Help);
+
+void load.get(place.value.path[0] ?? "")?.(); // while the frame is drawn
 
 const PAGES = ["", "compare", "items", "findings", "gates", "evaluations"] as const;
-const KEYS: readonly [string, Parameters<typeof t>[0]][] = [
-  ["/", "key.search"],
-  ["j  k", "key.next"],
-  ["x", "key.toggle"],
-  ["Enter", "key.open"],
-  ["t", "key.theme"],
-  ["l", "key.language"],
-  ["?", "key.help"],
-];
-
 function Page() {
   const [first = "", second = ""] = place.value.path;
-  if (first === "") return <ProjectPage />;
-  if (first === "run" && /^\d+$/.test(second)) return <Later page={load.run} />;
-  if (first === "compare") return <Later page={load.compare} />;
-  if (first === "items") return <Later page={load.items} />;
-  if (first === "findings") return <Later page={load.findings} />;
-  if (first === "gates") return <Later page={load.gates} />;
-  if (first === "evaluations") return <Later page={load.evaluations} />;
-  return <Empty what="match" />;
+  const page = load.get(first);
+  if (!page || (first === "run" && !/^\d+$/.test(second))) return <Empty what="match" />;
+  return <Later load={page} props={{}} meanwhile={<Empty what="loading" />} />;
 }
 
 function ProjectChoice({ answer }: { answer: ProjectsAnswer | null }) {
@@ -115,28 +102,6 @@ function Bar({ answer, onHelp }: { answer: ProjectsAnswer | null; onHelp: () => 
   );
 }
 
-function Help({ onClose }: { onClose: () => void }) {
-  useKeys({ Escape: onClose, "?": onClose });
-  return (
-    <div class="help" role="dialog" aria-label={t("help.title")} onClick={onClose}>
-      <div>
-        <h2>{t("help.title")}</h2>
-        <dl>
-          {KEYS.map(([key, word]) => (
-            <div key={key}>
-              <dt>
-                <kbd>{key}</kbd>
-              </dt>
-              <dd>{t(word)}</dd>
-            </div>
-          ))}
-        </dl>
-        <p class="quiet">{t("help.charts")}</p>
-      </div>
-    </div>
-  );
-}
-
 /** The whole page. */
 export function App() {
   const { value: answer } = useAnswer<ProjectsAnswer>("/api/projects", watching(null, ["new"]));
@@ -157,7 +122,7 @@ export function App() {
           {t("chart.leftout", { what: text })}
         </p>
       ))}
-      {help && <Help onClose={() => setHelp(false)} />}
+      {help && <Later load={loadHelp} props={{ onClose: () => setHelp(false) }} />}
     </>
   );
 }

@@ -16,6 +16,7 @@ function answerOf(steps: number[], width: number, rows: number[][], more: Partia
     steps: base64(Float64Array.from(steps)),
     series: [{ run: 3, key: "loss", at: 0, bands: rows.length > 1, num_points: 10, non_finite: [[1, 2, "nan"]] }],
     envelopes: [],
+    walls: [],
     data: base64(Float32Array.from(rows.flat())),
     left_out: [],
     since: "a.1",

@@ -1,8 +1,22 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { compareWords } from "../src/words/compare";
 import { en } from "../src/words/en";
+import { evaluationsWords } from "../src/words/evaluations";
+import { findingsWords } from "../src/words/findings";
+import { gatesWords } from "../src/words/gates";
+import { helpWords } from "../src/words/help";
+import { itemsWords } from "../src/words/items";
+import { projectWords } from "../src/words/project";
 import { zh } from "../src/words/zh";
+
+const pages: Record<string, readonly [string, string]> = { ...compareWords, ...evaluationsWords, ...findingsWords, ...gatesWords, ...helpWords, ...itemsWords, ...projectWords };
+/** All words as pairs. */
+const all: [word: string, english: string, chinese: string][] = [
+  ...Object.entries(en).map(([word, text]): [string, string, string] => [word, text, zh[word as keyof typeof en]]),
+  ...Object.entries(pages).map(([word, pair]): [string, string, string] => [word, ...pair]),
+];
 
 const holes = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((found) => found[1]).sort();
 
@@ -11,13 +25,13 @@ test("both languages have the same words", () => {
 });
 
 test("both languages fill in the same values", () => {
-  for (const [word, text] of Object.entries(en)) expect(holes(zh[word as keyof typeof en]), word).toEqual(holes(text));
+  for (const [word, english, chinese] of all) expect(holes(chinese), word).toEqual(holes(english));
 });
 
 test("no word is empty, and Chinese is Chinese", () => {
-  for (const [word, text] of Object.entries(zh)) {
-    expect(text, word).toMatch(/[\u4e00-\u9fff]|^\w*$/);
-    expect(text.length, word).toBeGreaterThan(0);
+  for (const [word, english, chinese] of all) {
+    expect(chinese, word).toMatch(/[\u4e00-\u9fff]|^\w*$/);
+    expect(Math.min(english.length, chinese.length), word).toBeGreaterThan(0);
   }
 });
 
@@ -26,10 +40,10 @@ function sources(folder: string): string[] {
 }
 
 test("every word is used", () => {
-  const text = sources("src").filter((name) => !/words.(en|zh)\.ts$/.test(name)).map((name) => readFileSync(name, "utf8")).join("\n");
+  const text = sources("src").filter((name) => !/words.(en|zh|compare|evaluations|findings|gates|help|items|project)\.ts$/.test(name)).map((name) => readFileSync(name, "utf8")).join("\n");
   const prefixes = [...text.matchAll(/(?:`|named\(")(\w+)(?:\.\$\{|")/g)].map((found) => found[1]);
   const byId = [...text.matchAll(/`(\w+\.\w+)\.\$\{/g)].map((found) => found[1]!);
-  for (const word of Object.keys(en)) {
+  for (const [word] of all) {
     const used = text.includes(`"${word}"`) || prefixes.includes(word.split(".")[0]!) || byId.some((prefix) => word.startsWith(prefix));
     expect(used, word).toBe(true);
   }

@@ -47,7 +47,7 @@ def common_curves(
         raise unknown("metrics and series of these runs", metric or "none given", known)
     direction = _direction(key) if higher_is_better is None else higher_is_better
     if direction is None:
-        raise ConfigError(f"direction of {key!r}", got=None, allowed="--higher-is-better or --lower-is-better")
+        raise ConfigError(f"direction of {key!r}", got=None, allowed="higher is better, or lower: say which")
     found, lacking = {}, {}
     for name, run in runs.items():
         points = store.read_points(run.id, key)
@@ -68,7 +68,7 @@ def _of_tasks(reports: Sequence[EvalReport], metric: str) -> tuple[str, str] | N
     every = {(r.task, e.metric) for r in reports for e in r.estimates}
     pairs = sorted(pair for pair in every if metric in (pair[1], "/".join(pair)))
     if len(pairs) > 1:
-        raise ConfigError("--metric", got=metric, allowed=" or ".join("/".join(pair) for pair in pairs))
+        raise ConfigError("metric", got=metric, allowed=" or ".join("/".join(pair) for pair in pairs))
     return pairs[0] if pairs else None
 
 

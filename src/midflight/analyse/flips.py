@@ -105,9 +105,7 @@ def threshold(estimate: Estimate) -> tuple[float, bool]:
     """
     low, high = estimate.lowest, estimate.highest
     if low is None or high is None:
-        raise ConfigError(
-            f"{estimate.metric} has no range: no item is right or wrong", hint="name another with --metric"
-        )
+        raise ConfigError(f"{estimate.metric} has no range: no item is right or wrong", hint="choose another metric")
     return (low + high) / 2, estimate.higher_is_better is not False
 
 

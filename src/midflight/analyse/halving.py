@@ -58,9 +58,9 @@ def rung_steps(curves: Mapping[str, LearningCurve], eta: float, first: int | Non
         ConfigError: If eta is no number from 1.5 to 100, or the first rung no step above 0.
     """
     if not 1.5 <= eta <= 100:
-        raise ConfigError("--eta", got=eta, allowed="a number from 1.5 to 100")
+        raise ConfigError("eta", got=eta, allowed="a number from 1.5 to 100")
     if first is not None and first < 1:
-        raise ConfigError("--first-rung", got=first, allowed="a step from 1")
+        raise ConfigError("first rung", got=first, allowed="a step from 1")
     trained = [curve.steps[curve.steps > 0].tolist() for curve in curves.values() if (curve.steps > 0).any()]
     if not trained:
         return []

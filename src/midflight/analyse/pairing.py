@@ -72,9 +72,9 @@ def check_comparable(
     refused = [part for part in differing if part not in allowed and not (part == "items" and only_common_items)]
     if refused:
         hint = (
-            "--only-common-items compares those that both have"
+            "compare only the common items"
             if refused == ["items"]
-            else f"to measure what that changes: {' '.join(f'--across {part}' for part in refused)}"
+            else f"to measure what that changes, compare across {' and '.join(refused)}"
         )
         raise ConfigError(
             f"task {candidate.report.task!r} was not the same task for both sides: {', '.join(refused)} differ",

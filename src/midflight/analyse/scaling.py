@@ -1,7 +1,7 @@
 """The same training on more workers: speed-up, efficiency, and what Amdahl's law says of it.
 
 A run's clock starts at its first logged step: loading does not count. Evaluations between steps do, as they are part of
-what a job takes. The work is the same for all runs: the steps that all of them have logged, or what `--to` names.
+what a job takes. The work is the same for all runs: the steps that all of them have logged, or the goal that is named.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _workers(one: _Clocked, counts: Mapping[str, int], by: str) -> int:
             f"workers of run {one.name!r}: {source}",
             got=found,
             allowed="a whole number from 1",
-            hint=f"say it: --nodes '{one.name}=N'",
+            hint="name the config key that holds it, or say the number itself",
         )
     return found
 
@@ -172,7 +172,7 @@ def _measure(store: Store, runs: Sequence[_Clocked], goal: str) -> tuple[str, _M
     except ValueError:
         value = math.nan
     if not key or not math.isfinite(value):
-        raise ConfigError("--to", got=goal, allowed="step=1000, SERIES=value, or task/metric=value")
+        raise ConfigError("goal", got=goal, allowed="step=1000, SERIES=value, or task/metric=value")
     if key == "step":
         return _of_steps(runs, int(value))
     if any(key in store.keys(one.info.id) for one in runs):
@@ -185,7 +185,7 @@ def _of_steps(runs: Sequence[_Clocked], last: int) -> tuple[str, _Measure]:
     first = max(int(one.points.steps[0]) for one in runs)
     if last <= first:
         raise ConfigError(
-            "no steps that all runs have logged", got=f"step {first} to {last}", hint="leave runs out, or use --to"
+            "no steps that all runs have logged", got=f"step {first} to {last}", hint="leave runs out, or name a goal"
         )
 
     def measure(one: _Clocked) -> tuple[float | None, float | None, str]:

@@ -127,7 +127,7 @@ def sweep_of(
         UnknownKeyError: If no run has the metric; says what there is.
     """
     if not 0.5 <= level < 1:
-        raise ConfigError("--level", got=level, allowed="from 0.5 to below 1")
+        raise ConfigError("level", got=level, allowed="from 0.5 to below 1")
     known = _named(runs)
     curves, left_out = common_curves(store, known, metric, higher_is_better)
     last = {run: int(curve.steps[-1]) for run, curve in curves.items()}

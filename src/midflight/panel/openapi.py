@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 import midflight
 from midflight.panel.answers.base import Question, questions
 from midflight.panel.answers.run import RUN_ID
 from midflight.panel.parameters import Flag, Parameter
-from midflight.panel.shapes import RunShape
 from midflight.schema import allow_non_finite
 
 _ERROR = {
@@ -36,12 +36,22 @@ _STATUSES = {
 }
 
 
+_PLACE = "#/components/schemas/"
+
+
+class _Whole(GenerateJsonSchema):
+    """What is answered has all of its fields, also those that a record may be made without."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return True
+
+
 @lru_cache(maxsize=1)
 def document() -> dict[str, Any]:
     """The document, OpenAPI 3.1."""
-    schemas: dict[str, Any] = {"Error": _ERROR}
-    paths: dict[str, Any] = {question.path: {"get": _operation(question, schemas)} for question in questions()}
-    paths["/api/runs/{id}"]["patch"] = _change_run(schemas)
+    answers, schemas = _schemas()
+    paths: dict[str, Any] = {one.path: {"get": _operation(one, answers[one.key])} for one in questions()}
+    paths["/api/runs/{id}"]["patch"] = _change_run()
     return {
         "openapi": "3.1.0",
         "info": {
@@ -51,20 +61,20 @@ def document() -> dict[str, Any]:
             " their members. Numbers that JSON does not know are the texts NaN, Infinity and -Infinity.",
         },
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": {"Error": _ERROR, **schemas}},
     }
 
 
-def _operation(question: Question, schemas: dict[str, Any]) -> dict[str, Any]:
+def _operation(question: Question, answer: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": question.key,
         "summary": question.about,
         "parameters": [_parameter(one) for one in question.parameters],
-        "responses": _responses(_schema(question.key, question.shape, schemas)),
+        "responses": _responses(answer),
     }
 
 
-def _change_run(schemas: dict[str, Any]) -> dict[str, Any]:
+def _change_run() -> dict[str, Any]:
     tags = {"type": "array", "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 100}}
     body = {"type": "object", "required": ["tags"], "properties": {"tags": tags}}
     return {
@@ -72,7 +82,7 @@ def _change_run(schemas: dict[str, Any]) -> dict[str, Any]:
         "summary": "Puts labels in the place of a run's own.",
         "parameters": [_parameter(RUN_ID)],
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
-        "responses": _responses(_schema("set_tags", RunShape, schemas)),
+        "responses": _responses({"$ref": f"{_PLACE}RunShape"}),
     }
 
 
@@ -90,14 +100,19 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _schema(key: str, shape: Any, schemas: dict[str, Any]) -> dict[str, Any]:
-    """A reference to the schema of an answer; what it refers to is put among the others, under its own name."""
-    prefix = f"{key}_"
-    made = TypeAdapter(shape).json_schema(mode="serialization", ref_template=f"#/components/schemas/{prefix}{{model}}")
-    for name, nested in made.pop("$defs", {}).items():
-        schemas[f"{prefix}{name}"] = allow_non_finite(nested)
-    schemas[f"{prefix}answer"] = allow_non_finite(made)
-    return {"$ref": f"#/components/schemas/{prefix}answer"}
+def _schemas() -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """A reference to the schema of each answer, by question, and all that they refer to."""
+    shapes: list[tuple[str, Literal["serialization"], TypeAdapter[Any]]] = [
+        (one.key, "serialization", TypeAdapter(one.shape)) for one in questions()
+    ]
+    answers, found = TypeAdapter.json_schemas(shapes, ref_template=_PLACE + "{model}", schema_generator=_Whole)
+    schemas = allow_non_finite(found["$defs"])
+    for (key, _), reference in answers.items():  # several answers have one name, so that they come by those of modules
+        name = reference["$ref"].removeprefix(_PLACE)
+        if name.endswith("__Answer"):
+            schemas[f"{key.capitalize()}Answer"] = schemas.pop(name)
+            reference["$ref"] = f"{_PLACE}{key.capitalize()}Answer"
+    return {key: dict(reference) for (key, _), reference in answers.items()}, schemas
 
 
 def _responses(schema: dict[str, Any]) -> dict[str, Any]:

@@ -6,15 +6,16 @@ import base64
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from midflight.panel.shapes import BoundedText, CostShape, DifferenceShape, EstimateShape
-from midflight.records import Cost, Difference, Estimate
+from midflight.panel.shapes import BoundedText, CostShape, EstimateShape
+from midflight.records import Cost, Estimate, EvalReport
 from midflight.schema import to_json
 
+Record = TypeVar("Record")
 TEXT = 4000
 """Characters of a text that are sent unless it is asked for whole."""
 VALUE = 200
@@ -103,10 +104,14 @@ def estimate(record: Estimate) -> EstimateShape:
     }
 
 
-def difference(record: Difference) -> DifferenceShape:
-    """A difference."""
-    found: DifferenceShape = dataclasses.asdict(record)  # type: ignore[assignment]
-    return found
+def metrics_of(report: EvalReport) -> list[str]:
+    """The metrics by which an evaluation judges, in its own order."""
+    return [one.metric for one in report.judging]
+
+
+def plain(record: Record) -> Record:
+    """A record as JSON has it, a dict: to the type checker it stays the record, of whose fields OpenAPI knows."""
+    return dataclasses.asdict(record)  # type: ignore[call-overload, no-any-return]
 
 
 def cost(record: Cost) -> CostShape:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict  # pydantic makes schemas of these alone before Python 3.12
 
 from midflight.panel.state import State
-from midflight.records import Conclusion, Severity
+from midflight.records import Severity
 from midflight.records import State as ItemState
 
 Json = Any
@@ -41,36 +41,6 @@ class EstimateShape(TypedDict):
     lowest: float | None
     highest: float | None
     partial: bool
-    note: str
-
-
-class DifferenceShape(TypedDict):
-    """`midflight.records.Difference`."""
-
-    candidate: str
-    task: str
-    metric: str
-    slice: str
-    value: float | None
-    candidate_value: float | None
-    baseline_value: float | None
-    stderr: float | None
-    ci_low: float | None
-    ci_high: float | None
-    level: float
-    p_value: float | None
-    p_adjusted: float | None
-    test: str
-    method: str
-    n: int
-    num_better: int | None
-    num_worse: int | None
-    only_candidate: int
-    only_baseline: int
-    correlation: float | None
-    finding: Conclusion
-    unit: str
-    higher_is_better: bool | None
     note: str
 
 
@@ -173,14 +143,3 @@ class CostShape(TypedDict):
     straggler: str
     lost_share: float | None
     tokens_per_second: float | None
-
-
-class FlipPointShape(TypedDict):
-    """`midflight.analyse.flips.FlipPoint`."""
-
-    step: int
-    solved: int
-    learned: int
-    forgotten: int
-    ever: int
-    n: int

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from typing_extensions import TypedDict
 
+from midflight.analyse.best import Best
 from midflight.analyse.compare import compare, judged
 from midflight.analyse.curves import Curve
 from midflight.analyse.evidence import Side, StoredEvidence
-from midflight.analyse.flips import flip_curve, flips
-from midflight.analyse.slope import PER
+from midflight.analyse.flips import FlipPoint, flip_curve, flips
+from midflight.analyse.slope import PER, Slope
+from midflight.analyse.stability import Noise
 from midflight.errors import MidflightError
 from midflight.panel.panel import Panel
-from midflight.panel.plain import bounded, difference, estimate
+from midflight.panel.plain import bounded, estimate, plain
 from midflight.panel.references import Reference, reference_of
-from midflight.panel.shapes import DifferenceShape, EstimateShape, FlipPointShape, Json
+from midflight.panel.shapes import EstimateShape
 from midflight.records import Difference, EvalReport
 from midflight.store import RunInfo
 
@@ -87,16 +88,17 @@ class TaskCurve(TypedDict):
     num_points: int
     points: list[Point]
     now: int | None
-    best: dict[str, Json] | None
+    best: Best | None
     reference: ReferencePoint | None
-    difference: DifferenceShape | None
+    difference: Difference | None
     difference_note: str
-    trend: dict[str, Json] | None
+    trend: Slope | None
+    per_steps: int
     trend_note: str
-    noise: dict[str, Json] | None
+    noise: Noise | None
     flips: Flips | None
     flips_note: str
-    flip_curve: list[FlipPointShape]
+    flip_curve: list[FlipPoint]
     metrics: list[MetricValue]
     slices: list[SliceValue]
 
@@ -111,14 +113,14 @@ def task_curves(panel: Panel, run: RunInfo, reference: str, metric: str, level: 
     found = []
     for curve, trend, side, (row, note) in zip(curves, trends, sides, compared, strict=True):
         shown: dict[str, Any] = {**_curve(panel, curve), **_since(panel, curve, side)}
-        shown["difference"] = None if row is None else difference(rows.pop(0))
+        shown["difference"] = None if row is None else plain(rows.pop(0))
         shown["difference_note"] = note
         slope, noise, best = (trend.slope, trend.noise, trend.best) if trend is not None else (None, None, None)
-        shown["trend"] = None if slope is None else {**dataclasses.asdict(slope), "per_steps": PER}
+        shown["trend"], shown["per_steps"] = None if slope is None else plain(slope), PER
         notes = ["fewer than three checkpoints"] if slope is None else []
         shown["trend_note"] = "; ".join([*notes, *(trend.notes if trend is not None else ())])
-        shown["noise"] = None if noise is None else dataclasses.asdict(noise)
-        shown["best"] = None if best is None else dataclasses.asdict(best)
+        shown["noise"] = None if noise is None else plain(noise)
+        shown["best"] = None if best is None else plain(best)
         found.append(shown)
     return found  # type: ignore[return-value]
 
@@ -200,11 +202,11 @@ def _since(panel: Panel, curve: Curve, side: Reference) -> dict[str, Any]:
     try:
         key = ("flip curve", tuple(one.id for one in curve.reports), curve.metric)
         points = panel.kept.get(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
-        found["flip_curve"] = [dataclasses.asdict(point) for point in points[-MOST_POINTS:]]
+        found["flip_curve"] = [plain(point) for point in points[-MOST_POINTS:]]
         if report is not None:
             found["flips"] = _flips(panel, newest, report, curve.metric)
     except MidflightError as error:
-        found["flips_note"] = error.message.partition("; ")[0]  # what follows is about the command line
+        found["flips_note"] = error.message
     if report is not None:
         found["reference"] = {
             "run": side.run.id,

@@ -17,7 +17,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from midflight.errors import StoreError
-from midflight.panel.state import state_of
+from midflight.panel.state import State, state_of
 from midflight.store import Pulse, Store
 
 LOOK_S = 0.2
@@ -35,7 +35,7 @@ class RunChange(TypedDict):
     """What has changed in a run."""
 
     id: int
-    state: str
+    state: State
     last_step: int | None
     num_points: int
     num_evaluations: int
@@ -64,7 +64,7 @@ class Watcher:
         self._boot = secrets.token_hex(3)  # a token of another server is not ours
         self._version = 0
         self._pulses: dict[int, Pulse] = {}
-        self._states: Mapping[int, str] = {}
+        self._states: Mapping[int, State] = {}
         self._changed: dict[int, dict[Kind, int]] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()

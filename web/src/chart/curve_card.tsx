@@ -7,7 +7,8 @@ import { number } from "../words/numbers";
 import { oneLine } from "../words/hostile";
 import { Swatch } from "../part/swatch";
 import { nearest, withoutLog, type Line, type Picture, type Range } from "./picture";
-import { Plot } from "./plot";
+import { MarksAt } from "./marks";
+import { Plot, type Cursor } from "./plot";
 import { soon } from "./soon";
 
 export interface CurveCardProps {
@@ -18,15 +19,19 @@ export interface CurveCardProps {
   height: number;
   /** What the chart does not show as it is: buckets, runs left out. */
   notes: readonly string[];
-  onZoom: (range: Range | null) => void;
+  /** A range of x was chosen; null = all. Without it nothing happens. */
+  onZoom?: (range: Range | null) => void;
   /** Called with true when the card comes on the screen and false when it leaves. */
-  onSeen: (seen: boolean) => void;
-  aside?: ComponentChildren;
+  onSeen?: (seen: boolean) => void;
+  /** Behind the notes: what the marks mean. */
+  legend?: ComponentChildren;
 }
 
 const MOST_ROWS = 12;
+/** Pixels from which a mark is told. */
+const MARK_REACH = 6;
 
-function useSeen(onSeen: (seen: boolean) => void) {
+function useSeen(onSeen: (seen: boolean) => void = () => {}) {
   const host = useRef<HTMLElement>(null);
   const [seen, setSeen] = useState(false);
   const tell = useRef(onSeen);
@@ -46,7 +51,7 @@ function useSeen(onSeen: (seen: boolean) => void) {
   return { host, seen };
 }
 
-function usePlot(props: CurveCardProps, seen: boolean, onCursor: (x: number | null, here: boolean) => void) {
+function usePlot(props: CurveCardProps, seen: boolean, onCursor: (cursor: Cursor | null) => void) {
   const canvas = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot | null>(null);
   const zoom = useRef(props.onZoom);
@@ -62,7 +67,7 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (x: number | nu
     const cancel = soon(() => {
       const { picture: first, focus: firstFocus } = latest.current;
       if (!first) return;
-      const hooks = { onCursor, onZoom: (range: Range | null) => zoom.current(range) };
+      const hooks = { onCursor, onZoom: (range: Range | null) => zoom.current?.(range) };
       plot.current = new Plot(host, first, firstFocus, hooks, host.clientWidth, height);
       observer.observe(host);
     });
@@ -77,15 +82,18 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (x: number | nu
   return canvas;
 }
 
-/** The values at the cursor, largest first. */
-function ValueTable({ picture, x }: { picture: Picture; x: number }) {
+/** The values at the cursor, largest first; and what stands there. */
+function AtCursor({ picture, cursor }: { picture: Picture; cursor: Cursor }) {
+  const markers = picture.markers.filter((marker) => Math.abs(marker.x - cursor.x) <= cursor.pixel * MARK_REACH);
   const rows = picture.lines
     .filter((line) => !line.pale)
-    .map((line) => ({ line, i: nearest(line, x) }))
+    .map((line) => ({ line, i: nearest(line, cursor.x) }))
     .filter(({ i }) => i >= 0)
     .sort((a, b) => b.line.ys[b.i]! - a.line.ys[a.i]!);
+  if (picture.lines.length < 2 && !markers.length) return null;
   return (
     <div class="values" aria-hidden="true">
+      <MarksAt markers={markers} />
       <table>
         <tbody>
           {rows.slice(0, MOST_ROWS).map(({ line, i }) => (
@@ -139,8 +147,8 @@ function lastOf(picture: Picture): string {
 export function CurveCard(props: CurveCardProps) {
   const { title, picture, height } = props;
   const { host, seen } = useSeen(props.onSeen);
-  const [cursor, setCursor] = useState<{ x: number; here: boolean } | null>(null);
-  const canvas = usePlot(props, seen, (x, here) => setCursor(x === null ? null : { x, here }));
+  const [cursor, setCursor] = useState<Cursor | null>(null);
+  const canvas = usePlot(props, seen, setCursor);
   const lost = picture ? withoutLog(picture) : 0;
   const notes = [
     ...props.notes,
@@ -154,13 +162,14 @@ export function CurveCard(props: CurveCardProps) {
           {oneLine(title, 60)}
         </span>
         <span class="reading number">{picture && (cursor ? atCursor(picture, cursor.x) : lastOf(picture))}</span>
-        {props.aside}
       </figcaption>
       <div class="plot" ref={canvas} style={{ height: `${height}px` }}>
         {picture && !picture.lines.length && <p class="empty">{t("chart.empty")}</p>}
       </div>
-      <p class="note">{notes.join(" · ")}</p>
-      {cursor?.here && picture && picture.lines.length > 1 && <ValueTable picture={picture} x={cursor.x} />}
+      <p class="note">
+        {notes.join(" · ")} {props.legend}
+      </p>
+      {cursor?.here && picture && <AtCursor picture={picture} cursor={cursor} />}
     </figure>
   );
 }

@@ -1,5 +1,6 @@
 // Draws a picture's lines, bands and marks on a canvas whose scales somebody else has set.
 
+import { KINDS, MARK_HEIGHT, MARKS, type MarkKind } from "./marks";
 import type { Line, Picture } from "./picture";
 
 export interface Canvas {
@@ -41,8 +42,8 @@ export function paint(canvas: Canvas, picture: Picture, focus: number | null, in
   for (const line of ordered) paintLine(canvas, line, focus, picture.log);
   for (const line of ordered) if (line.measured) paintMeasured(canvas, line, ink);
   for (const line of ordered) paintOdd(canvas, line);
-  for (const marker of picture.markers) paintMarker(canvas, marker, ink);
   ctx.restore();
+  paintMarkers(canvas, picture.markers, ink);
 }
 
 /** The faint first, the one in focus last. */
@@ -205,22 +206,34 @@ function paintOdd(canvas: Canvas, line: Line): void {
   ctx.stroke();
 }
 
-/** Evaluations as ticks at the bottom, checkpoints as notches at the top, a resume as a dashed line, a missing one hollow. */
-function paintMarker(canvas: Canvas, marker: Picture["markers"][number], ink: Ink): void {
+const paths = new Map<MarkKind, Path2D>();
+
+function pathOf(kind: MarkKind): Path2D {
+  let path = paths.get(kind);
+  if (!path) paths.set(kind, (path = new Path2D(MARKS[kind].path)));
+  return path;
+}
+
+/** Marks at the edges, and a dashed line where a run was resumed; at the top they stand below each other. Half of one at the end may stand outside. */
+function paintMarkers(canvas: Canvas, markers: Picture["markers"], ink: Ink): void {
   const { ctx, ratio } = canvas;
-  const x = canvas.x(marker.x);
-  const bottom = canvas.top + canvas.height;
-  ctx.fillStyle = ctx.strokeStyle = ink.muted;
-  ctx.lineWidth = ratio;
-  if (marker.kind === "evaluation") ctx.fillRect(x - ratio / 2, bottom - 5 * ratio, ratio, 5 * ratio);
-  else if (marker.kind === "checkpoint") ctx.fillRect(x - 1.5 * ratio, canvas.top, 3 * ratio, 4 * ratio);
-  else if (marker.kind === "missing") ctx.strokeRect(x - 2 * ratio, bottom - 5 * ratio, 4 * ratio, 4 * ratio);
-  else {
-    ctx.setLineDash([4 * ratio, 3 * ratio]);
-    ctx.beginPath();
-    ctx.moveTo(x, canvas.top);
-    ctx.lineTo(x, bottom);
-    ctx.stroke();
-    ctx.setLineDash([]);
+  const stacked = new Map<number, number>();
+  for (const { kind, x } of [...markers].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind))) {
+    const { edge, filled } = MARKS[kind];
+    const left = canvas.x(x);
+    if (!(left >= canvas.left - ratio && left <= canvas.left + canvas.width + ratio)) continue;
+    const above = edge === "top" ? (stacked.get(Math.round(left)) ?? 0) : 0;
+    if (edge === "top") stacked.set(Math.round(left), above + 1);
+    ctx.save();
+    ctx.translate(left, edge === "bottom" ? canvas.top + canvas.height : canvas.top + above * MARK_HEIGHT * ratio);
+    ctx.scale(ratio, ratio);
+    ctx.strokeStyle = ctx.fillStyle = edge === "top" ? ink.text : ink.muted;
+    ctx.lineWidth = 1;
+    if (edge === "both") {
+      ctx.setLineDash([4, 3]);
+      ctx.strokeRect(0, 0, 0, canvas.height / ratio);
+    } else if (filled) ctx.fill(pathOf(kind));
+    else ctx.stroke(pathOf(kind));
+    ctx.restore();
   }
 }

@@ -1,7 +1,9 @@
 // What a chart shows, without how it is drawn.
 
 import type { Envelope, Odd } from "../data/decode";
-import type { Severity } from "../data/shapes";
+import type { Num, Severity } from "../data/answers";
+import { toNumber } from "../words/numbers";
+import type { MarkKind } from "./marks";
 import type { Style } from "./palette";
 
 export interface Line {
@@ -24,7 +26,7 @@ export interface Line {
 export interface Picture {
   lines: Line[];
   envelope: Envelope | null;
-  markers: readonly { kind: string; x: number }[];
+  markers: readonly { kind: MarkKind; x: number; text: string }[];
   windows: readonly { from: number; to: number; severity: Severity }[];
   /** A value to compare with, as a horizontal line. */
   level: number | null;
@@ -38,6 +40,20 @@ export interface Picture {
   tickX: (x: number) => string;
   /** Whether there is nothing between whole numbers of x. */
   wholeX: boolean;
+}
+
+/** A value that was measured at a step, with its interval. */
+export interface Measured {
+  step: number;
+  value: Num | null;
+  ci_low?: Num | null;
+  ci_high?: Num | null;
+}
+
+/** The line of measured values. */
+export function measuredLine(run: number, label: string, style: Style, points: readonly Measured[]): Line {
+  const row = (key: keyof Measured) => Float64Array.from(points, (point) => toNumber(point[key]));
+  return { run, label, style, xs: row("step"), ys: row("value"), low: row("ci_low"), high: row("ci_high"), width: 0, odd: [], measured: true, pale: false };
 }
 
 export const EMPTY: Omit<Picture, "lines" | "spellX" | "tickX" | "wholeX"> = {
@@ -71,6 +87,15 @@ export function extentX(picture: Picture): Range {
   if (!(low <= high)) return [0, 1];
   const margin = picture.from === null && picture.lines.some((line) => line.measured) ? (high - low) * 0.02 : 0;
   return low === high ? [low - 0.5, high + 0.5] : [low - margin, high + margin];
+}
+
+/** Share of a chart's width within which a chosen range ends at the newest point. */
+const END = 0.01;
+
+/** Whether a range of x goes up to the newest point, so that it is to follow the ones that come. */
+export function reachesEnd(picture: Picture, range: Range): boolean {
+  const [low, high] = extentX(picture);
+  return range[1] >= high - (high - low) * END;
 }
 
 /** The extent of all values, bands and intervals that stand within a range of x. */

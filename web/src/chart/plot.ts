@@ -1,14 +1,21 @@
 // The one file that knows uPlot: it gives axes, scales, the linked cursor and the drag to zoom; paint.ts draws the rest.
 
 import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { number } from "../words/numbers";
 import { extentX, extentY, logTicks, type Picture, type Range } from "./picture";
 import { paint, type Ink } from "./paint";
 
+export interface Cursor {
+  x: number;
+  /** Distance in x of a pixel. */
+  pixel: number;
+  /** Whether it is over this chart, and not over one that it is linked to. */
+  here: boolean;
+}
+
 export interface Hooks {
-  /** The pointer stands at this x; null where it has left. `here` tells the chart it is over from those it is linked to. */
-  onCursor: (x: number | null, here: boolean) => void;
+  /** The pointer stands here; null where it has left. */
+  onCursor: (cursor: Cursor | null) => void;
   /** A range of x was chosen; null = all. */
   onZoom: (range: Range | null) => void;
 }
@@ -152,7 +159,8 @@ export class Plot {
   private tellCursor(chart: uPlot): void {
     const left = chart.cursor.left ?? -1;
     const here = chart.cursor.event !== null && chart.cursor.event !== undefined && chart.over.matches(":hover");
-    this.hooks.onCursor(left < 0 ? null : chart.posToVal(left, "x"), here);
+    const [from, to] = this.ranges.x;
+    this.hooks.onCursor(left < 0 ? null : { x: chart.posToVal(left, "x"), pixel: (to - from) / chart.over.clientWidth, here });
   }
 
   private tellZoom(chart: uPlot): void {

@@ -1,8 +1,9 @@
 // The picture of one logged series over runs.
 
 import type { Curve } from "../data/decode";
-import type { Curves } from "../data/curves";
-import type { Severity } from "../data/shapes";
+import type { Curves, StepRange } from "../data/curves";
+import type { Marker } from "../data/answers";
+import type { Severity } from "../data/answers";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";
 import { along, placesOf, spelling, tableOf, type Axes, type AxisKind } from "./axis";
@@ -21,11 +22,11 @@ export interface View {
   axes: Axes;
   log: boolean;
   smoothing: number;
-  range: { low: number; high: number } | null;
+  range: StepRange | null;
 }
 
 export interface Extras {
-  markers: readonly { kind: string; step: number }[];
+  markers: readonly Marker[];
   windows: readonly { from: number; to: number; severity: Severity }[];
 }
 
@@ -65,7 +66,7 @@ export function seriesPicture(key: string, runs: readonly DrawnRun[], curves: Cu
   return {
     lines,
     envelope: onStep ? (curves.envelopes.get(key) ?? null) : null,
-    markers: extras.markers.map((marker) => ({ kind: marker.kind, x: move(marker.step) })),
+    markers: extras.markers.map(({ kind, step, text }) => ({ kind, x: move(step), text })),
     windows: extras.windows.map((window) => ({ from: move(window.from), to: move(window.to), severity: window.severity })),
     level: null,
     log: view.log,

@@ -13,9 +13,10 @@ const BUCKETS_FOR_MANY = 128;
 const MOST_EXTENDED = 1500;
 const REFRESH_MILLISECONDS = 400;
 
-export interface Range {
+/** A part of the steps; without an end it goes on as the runs do. */
+export interface StepRange {
   low: number;
-  high: number;
+  high: number | null;
 }
 
 /** Curves of some runs, by key; `version` goes up with each answer. */
@@ -32,10 +33,12 @@ export class Curves {
   private generation = 0;
   private timer = 0;
   private late = new Set<number>();
+  /** Newest steps of runs, as far as changes have told. */
+  private readonly ends = new Map<number, number>();
 
   constructor(
     readonly runs: readonly number[],
-    private range: Range | null,
+    private range: StepRange | null,
     private readonly withWalls: boolean,
   ) {}
 
@@ -59,7 +62,7 @@ export class Curves {
   }
 
   /** Shows a part of the steps, or all; what is drawn stays until its detail is there. */
-  zoom(range: Range | null): void {
+  zoom(range: StepRange | null): void {
     if (range?.low === this.range?.low && range?.high === this.range?.high) return;
     this.range = range;
     this.again();
@@ -122,14 +125,25 @@ export class Curves {
     if (change.reset) return this.again();
     const mine = new Set(this.runs);
     for (const run of change.runs) {
-      if (mine.has(run.id) && run.changed.includes("points")) this.late.add(run.id);
+      if (mine.has(run.id) && run.changed.includes("points") && this.reaches(run.id, run.last_step)) this.late.add(run.id);
     }
-    if (!this.late.size || this.timer || this.range) return;
+    if (this.late.size && !this.timer) this.refresh();
+  }
+
+  /** Whether points that a run has logged since it was heard of last may lie in what is shown. */
+  private reaches(run: number, now: number | null): boolean {
+    const before = this.ends.get(run);
+    if (now !== null) this.ends.set(run, now);
+    const end = this.range?.high ?? null;
+    return end === null || before === undefined || now === null || before < end || now < before; // a resumed run goes back
+  }
+
+  private refresh(): void {
     for (const key of this.loaded) if (!this.wanted.has(key)) this.loaded.delete(key);
     void this.extendLate();
     this.timer = window.setTimeout(() => {
       this.timer = 0;
-      if (this.late.size && !this.range) this.hear({ since: "", reset: false, runs: [] });
+      if (this.late.size) this.refresh();
     }, REFRESH_MILLISECONDS);
   }
 
@@ -137,7 +151,7 @@ export class Curves {
     const runs = [...this.late];
     const keys = [...this.wanted].filter((key) => this.loaded.has(key));
     this.late.clear();
-    if (!keys.length || this.withWalls) return this.again();
+    if (!keys.length || this.withWalls || this.range?.high != null) return this.again();
     const known = keys.flatMap((key) => runs.map((run) => this.byKey.get(key)?.get(run)));
     const ends = known.filter((curve) => curve !== undefined);
     if (ends.length < known.length && ends.length === 0) return this.again();
@@ -168,7 +182,7 @@ export class Curves {
 }
 
 /** Curves of these runs as part of a component. */
-export function useCurves(runs: readonly number[], range: Range | null, withWalls: boolean): Curves {
+export function useCurves(runs: readonly number[], range: StepRange | null, withWalls: boolean): Curves {
   const id = runs.join(",");
   const curves = useMemo(() => new Curves(runs, range, withWalls), [id, withWalls]);
   useEffect(() => {

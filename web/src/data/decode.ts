@@ -78,7 +78,7 @@ export function decode(answer: SeriesAnswer): Decoded {
   const envelopes = new Map(
     answer.envelopes.map((one) => [one.key, { xs, low: part(one.at, 0), high: part(one.at, 1), width }]),
   );
-  const walls = new Map((answer.walls ?? []).map((one) => [one.run, { xs, ys: part(one.at, 0) }]));
+  const walls = new Map(answer.walls.map((one) => [one.run, { xs, ys: part(one.at, 0) }]));
   return { curves, envelopes, walls, leftOut: answer.left_out, buckets: n, exact: answer.exact };
 }
 

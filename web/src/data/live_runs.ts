@@ -2,8 +2,8 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { listen } from "./live";
-import type { Change } from "./answers";
-import type { Run } from "./shapes";
+import type { Change, Run } from "./answers";
+import { toNumber } from "../words/numbers";
 
 type News = Map<number, Change["runs"][number]>;
 
@@ -11,7 +11,7 @@ function renew(run: Run, news: News): Run {
   const fresh = news.get(run.id);
   if (!fresh || fresh.heartbeat < run.heartbeat) return run;
   const { state, last_step, num_points, num_evaluations, heartbeat } = fresh;
-  const seconds = state === "running" ? Math.max(run.seconds, heartbeat - run.created) : run.seconds;
+  const seconds = state === "running" ? Math.max(toNumber(run.seconds), toNumber(heartbeat) - toNumber(run.created)) : run.seconds;
   return { ...run, state, last_step, num_points, num_evaluations, heartbeat, seconds };
 }
 

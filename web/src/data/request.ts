@@ -33,8 +33,8 @@ function readReport(): Report | null {
   return JSON.parse(text) as Report | null;
 }
 
-/** The data of a report file; null where a server answers. */
-export const report = readReport();
+/** The data of a report file; null where a server answers, whose page is built without what only reports need. */
+export const report: Report | null = import.meta.env.MODE === "production" ? null : readReport();
 
 function spell(value: Parameters[string]): string {
   if (value === null || value === undefined) return "";

@@ -8,9 +8,10 @@ import { address, report } from "../data/request";
 import { useRunsList } from "../data/runs_list";
 import type { CompareAnswer } from "../data/answers";
 import { href, numbers, put, value } from "../state/place";
-import { t, theme } from "../state/settings";
+import { learn, t, theme } from "../state/settings";
+import { compareWords } from "../words/compare";
 import { plain } from "../words/numbers";
-import { Choose } from "../part/choose";
+import { Choose, metricOptions } from "../part/choose";
 import { Empty, Failure } from "../part/empty";
 import { Swatch } from "../part/swatch";
 import { Name, Seen } from "../part/text";
@@ -18,6 +19,8 @@ import { CompareCurves } from "./compare_curves";
 import { Forest } from "./forest";
 import { Groups } from "./groups";
 import { Scaling } from "./scaling";
+
+learn(compareWords);
 
 const STEPS = ["last", "best", "first"] as const;
 
@@ -93,7 +96,7 @@ function Options({ answer }: { answer: CompareAnswer }) {
     <div class="filters">
       <Choose label={t("compare.checkpoint")} name="step" now={value("step", "last")} options={STEPS.map((step) => [step, t(`compare.${step}`)])} />
       {(tasks.length > 1 || value("task")) && <Choose label={t("items.task")} name="task" now={value("task")} options={[["", t("project.all")], ...tasks.map((task) => [task, task] as const)]} />}
-      <Choose label={t("compare.metric")} name="metric" now={value("metric")} options={[["", t("compare.leading")], ["all", t("project.all")]]} />
+      <Choose label={t("compare.metric")} name="metric" now={value("metric")} options={metricOptions(answer.metrics)} />
       <Toggle name="slices" text={t("compare.slices")} />
       <Toggle name="common" text={t("compare.common")} />
     </div>
@@ -145,11 +148,14 @@ function Config({ answer }: { answer: CompareAnswer }) {
 }
 
 function Refused({ answer }: { answer: CompareAnswer }) {
+  const names = new Map(answer.candidates.map((side) => [side.label, side.name.slice(0, 60)]));
+  const messages = [...new Set(answer.refused.map((one) => one.message))];
+  const refusedWith = (message: string) => answer.refused.filter((one) => one.message === message).map((one) => names.get(one.candidate) ?? one.candidate);
   return (
     <>
-      {answer.refused.map((one) => (
-        <p class="error" key={one.candidate}>
-          {t("compare.refused", { run: one.candidate })} <Seen text={one.message} />
+      {messages.map((message) => (
+        <p class="error" key={message}>
+          {t("compare.refused", { run: refusedWith(message).join(", ") })} <Seen text={message} />
         </p>
       ))}
       {answer.left_out.map((text) => (
@@ -183,7 +189,7 @@ export function ComparePage() {
         </>
       )}
       {where && !answer && !error && <Empty what="loading" />}
-      {!report && <Groups />}
+      {!report && <Groups alone={!where} />}
       {!report && runs.length > 1 && <Scaling runs={runs} />}
     </main>
   );

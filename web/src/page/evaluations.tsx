@@ -4,12 +4,17 @@ import "../style/evidence.css";
 import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { Evaluation, EvaluationsAnswer } from "../data/answers";
-import { href, put, value } from "../state/place";
-import { named, t } from "../state/settings";
-import { count, duration, moment, number, percent, size } from "../words/numbers";
+import { href, value } from "../state/place";
+import { learn, named, t } from "../state/settings";
+import { evaluationsWords } from "../words/evaluations";
+import { count, duration, moment, number, percent, size, toNumber } from "../words/numbers";
+import { Choices } from "../part/choices";
 import { Empty, Failure } from "../part/empty";
 import { Value } from "../part/interval";
+import { Pager } from "../part/pager";
 import { Name, Seen } from "../part/text";
+
+learn(evaluationsWords);
 
 const STATUSES = ["running", "done", "partial", "failed", "cancelled"] as const;
 const PAGE = 200;
@@ -33,7 +38,7 @@ function Progress({ one }: { one: Evaluation }) {
 
 /** Seconds of each rank as bars; the slowest is named. */
 function Ranks({ one }: { one: Evaluation }) {
-  const ranks = Object.entries(one.cost?.rank_seconds ?? {});
+  const ranks = Object.entries(one.cost?.rank_seconds ?? {}).map(([rank, seconds]) => [rank, toNumber(seconds)] as const);
   if (ranks.length < 2) return null;
   const most = Math.max(...ranks.map(([, seconds]) => seconds), 1e-9);
   const title = ranks.map(([rank, seconds]) => `${rank}: ${duration(seconds)}`).join("\n");
@@ -103,7 +108,6 @@ function Workers({ answer }: { answer: EvaluationsAnswer }) {
         <tbody>
           {answer.leases.map((lease) => (
             <tr key={lease.name}>
-              <td>{lease.held ? <b class="outcome done">{t("evaluations.held")}</b> : <span class="quiet">{t("evaluations.free")}</span>}</td>
               <th scope="row"><Name text={lease.name} most={60} /></th>
               <td><Name text={lease.owner} most={40} /></td>
               <td class="number quiet">{t("evaluations.turn", { n: lease.number })}</td>
@@ -117,7 +121,7 @@ function Workers({ answer }: { answer: EvaluationsAnswer }) {
 
 function Costs({ answer }: { answer: EvaluationsAnswer }) {
   if (!answer.by_run.length) return null;
-  const most = Math.max(...answer.by_run.map((row) => row.seconds), 1e-9);
+  const most = Math.max(...answer.by_run.map((row) => toNumber(row.seconds)), 1e-9);
   return (
     <section>
       <h2>{t("evaluations.costs")}</h2>
@@ -126,7 +130,7 @@ function Costs({ answer }: { answer: EvaluationsAnswer }) {
           {answer.by_run.map((row) => (
             <tr key={row.run}>
               <th scope="row"><a href={href(`/run/${row.run}`)}><Name text={row.run_name} most={30} /></a></th>
-              <td><svg width="140" height="10" aria-hidden="true"><rect class="cost" width={(row.seconds / most) * 140} height="10" /></svg></td>
+              <td><svg width="140" height="10" aria-hidden="true"><rect class="cost" width={(toNumber(row.seconds) / most) * 140} height="10" /></svg></td>
               <td class="number">{duration(row.seconds)}</td>
               <td class="number">{percent(row.train_share)}</td>
               <td class="number quiet">{t("evaluations.number", { n: count(row.num_evaluations) })}</td>
@@ -161,19 +165,16 @@ function Missing({ answer }: { answer: EvaluationsAnswer }) {
 }
 
 function Filters({ answer }: { answer: EvaluationsAnswer }) {
-  const offset = answer.offset;
-  const last = offset + answer.evaluations.length;
   return (
     <div class="filters">
-      <span class="choice" role="group" aria-label={t("run.state")}>
-        <button type="button" aria-pressed={!value("status")} onClick={() => put({ status: null, offset: null })}>{t("project.all")}</button>
-        {STATUSES.map((status) => (
-          <button type="button" key={status} aria-pressed={value("status") === status} onClick={() => put({ status, offset: null })}>{named("status", status)}</button>
-        ))}
-      </span>
-      <span class="quiet number">{answer.total ? t("items.range", { from: count(offset + 1), to: count(last), total: count(answer.total) }) : ""}</span>
-      {offset > 0 && <button type="button" class="link" onClick={() => put({ offset: String(Math.max(0, offset - PAGE)) })}>‹ {t("items.before")}</button>}
-      {last < answer.total && <button type="button" class="link" onClick={() => put({ offset: String(last) })}>{t("items.after")} ›</button>}
+      <Choices
+        label={t("run.state")}
+        name="status"
+        now={value("status")}
+        options={[["", t("project.all")], ...STATUSES.map((status) => [status, named("status", status)] as const)]}
+        clears={["offset"]}
+      />
+      <Pager offset={answer.offset} shown={answer.evaluations.length} total={answer.total} most={PAGE} />
     </div>
   );
 }

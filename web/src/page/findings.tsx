@@ -6,15 +6,18 @@ import { styleAt } from "../chart/palette";
 import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { FindingsAnswer } from "../data/answers";
-import type { Finding } from "../data/shapes";
+import type { Finding } from "../data/answers";
 import { href, numbers, value } from "../state/place";
-import { named, t, theme } from "../state/settings";
+import { learn, named, t, theme } from "../state/settings";
+import { findingsWords } from "../words/findings";
 import { count, number } from "../words/numbers";
 import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
 import { SeverityMark } from "../part/state";
 import { Name, Seen } from "../part/text";
 import { Healthy } from "./run_findings";
+
+learn(findingsWords);
 
 const NO_AXES = { epoch: null, tokens: null };
 

@@ -1,9 +1,9 @@
 // Paired differences as a table with a forest plot: one scale for the rows of a metric, zero where it always is.
 
 import type { CompareAnswer, Side } from "../data/answers";
-import type { Difference } from "../data/shapes";
+import type { Difference } from "../data/answers";
 import { t } from "../state/settings";
-import { count, number, parts, pValue } from "../words/numbers";
+import { count, inPercent, number, parts, pValue } from "../words/numbers";
 import { spanOf, Whisker, type Span } from "../part/interval";
 import { Verdict } from "../part/state";
 import { Name } from "../part/text";
@@ -100,7 +100,7 @@ export function Forest({ answer }: { answer: CompareAnswer }) {
             <th class="number">{answer.baseline.name.slice(0, 24)}</th>
             <th class="number">{t("compare.itsvalue")}</th>
             <th class="number">{t("compare.difference")}</th>
-            <th class="number">{t("compare.interval", { level: Math.round(level * 100) })}</th>
+            <th class="number">{t("compare.interval", { level: inPercent(level) })}</th>
             <th class="axis">{t("compare.axis")}</th>
             <th />
             <th class="number" title={t("compare.p.title")}>p</th>

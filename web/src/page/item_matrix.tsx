@@ -5,7 +5,7 @@ import { Matrix } from "../chart/matrix";
 import type { ItemsAnswer } from "../data/answers";
 import { put } from "../state/place";
 import { t } from "../state/settings";
-import { count, number } from "../words/numbers";
+import { count, number, toNumber } from "../words/numbers";
 import { Name } from "../part/text";
 
 const ROW = 17;
@@ -54,8 +54,8 @@ export function ItemMatrix({ answer, values, states, open }: { answer: ItemsAnsw
   const columns = answer.checkpoints.length;
   const fitted = Math.min(width, columns * WIDEST_CELL);
   const finite = values.filter((one) => Number.isFinite(one));
-  const lowest = answer.lowest ?? finite.reduce((a, b) => Math.min(a, b), 0);
-  const highest = answer.highest ?? finite.reduce((a, b) => Math.max(a, b), lowest + 1e-12);
+  const lowest = answer.lowest === null ? finite.reduce((a, b) => Math.min(a, b), 0) : toNumber(answer.lowest);
+  const highest = answer.highest === null ? finite.reduce((a, b) => Math.max(a, b), lowest + 1e-12) : toNumber(answer.highest);
   const pick = (row: number) => {
     const item = answer.items[row];
     if (item) put({ item: item.id });

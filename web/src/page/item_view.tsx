@@ -8,7 +8,8 @@ import { numbers, put, value } from "../state/place";
 import { named, t } from "../state/settings";
 import { count, number, toNumber } from "../words/numbers";
 import { Empty, Failure } from "../part/empty";
-import { LongText, Name, Seen } from "../part/text";
+import { LongText } from "../part/long_text";
+import { Name, Seen } from "../part/text";
 
 /** Runs whose answers stand side by side. */
 const MOST_SIDES = 10;
@@ -23,7 +24,7 @@ interface Subject {
 function question({ run, task, label, item }: Subject): string {
   if (report) return address("/api/item", { item, runs: report.runs.slice(0, MOST_SIDES), task });
   const others = numbers(value("with")).filter((one) => one !== run);
-  return address("/api/item", { item, runs: [run, ...others], task, label, steps: numbers(value("steps")) });
+  return address("/api/item", { item, runs: [run, ...others], task, label, metric: value("metric"), steps: numbers(value("steps")) });
 }
 
 /** Puts another run's answers beside these. */

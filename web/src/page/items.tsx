@@ -1,5 +1,6 @@
 // Items × checkpoints: which were learned and forgotten, and what the model said to each.
 
+import "../style/evidence.css";
 import "../style/items.css";
 import { useMemo } from "preact/hooks";
 import { useAnswer, watching } from "../data/answer";
@@ -9,16 +10,21 @@ import { useRunsList } from "../data/runs_list";
 import type { ItemsAnswer, RunsAnswer } from "../data/answers";
 import { href, put, value } from "../state/place";
 import { useKeys } from "../state/keys";
-import { t, type Word } from "../state/settings";
+import { learn, t, type Word } from "../state/settings";
+import { itemsWords } from "../words/items";
 import { count } from "../words/numbers";
+import { Choices } from "../part/choices";
 import { Choose } from "../part/choose";
 import { Empty, Failure } from "../part/empty";
 import { FlipCurve } from "../part/flip_curve";
+import { Pager } from "../part/pager";
 import { Name } from "../part/text";
 import { ItemMatrix } from "./item_matrix";
 import { ItemView } from "./item_view";
 
-const FILTERS = ["all", "flipped", "learned", "forgotten", "solved", "unsolved", "failed"] as const;
+learn(itemsWords);
+
+const FILTERS = ["flipped", "learned", "forgotten", "solved", "unsolved", "failed"] as const;
 const PAGE = 500;
 
 /** The run and the task whose items are shown: those of the URL, else the newest run that was evaluated. */
@@ -60,7 +66,6 @@ function Subject({ list, subject }: { list: RunsAnswer; subject: { run: number; 
 }
 
 function Filters({ answer }: { answer: ItemsAnswer }) {
-  const now = value("filter", "all");
   return (
     <div class="filters">
       <input
@@ -71,30 +76,15 @@ function Filters({ answer }: { answer: ItemsAnswer }) {
         value={value("q")}
         onInput={(event) => put({ q: event.currentTarget.value || null, offset: null })}
       />
-      <span class="choice" role="group" aria-label={t("items.filter")}>
-        {FILTERS.map((filter) => (
-          <button type="button" key={filter} aria-pressed={now === filter} onClick={() => put({ filter: filter === "all" ? null : filter, offset: null })}>
-            {t(`items.${filter}`)} <span class="number">{filter === "all" ? "" : count(answer.counts[filter] ?? 0)}</span>
-          </button>
-        ))}
-      </span>
+      <Choices
+        label={t("items.filter")}
+        name="filter"
+        now={value("filter")}
+        options={[["", t("items.all")], ...FILTERS.map((filter) => [filter, <>{t(`items.${filter}`)} <span class="number">{count(answer.counts[filter])}</span></>] as const)]}
+        clears={["offset"]}
+      />
       <Choose label={t("items.sort")} name="sort" now={value("sort", "id")} options={(["id", "flips", "solved"] as const).map((sort) => [sort, t(`items.by.${sort}` as Word)])} />
     </div>
-  );
-}
-
-function Pager({ answer }: { answer: ItemsAnswer }) {
-  const { offset, total } = answer;
-  const last = offset + answer.items.length;
-  return (
-    <p class="pager quiet">
-      {total ? t("items.range", { from: count(offset + 1), to: count(last), total: count(total) }) : t("empty.match")}
-      {offset > 0 && <button type="button" class="link" onClick={() => put({ offset: String(Math.max(0, offset - PAGE)) })}>‹ {t("items.before")}</button>}
-      {last < total && <button type="button" class="link" onClick={() => put({ offset: String(last) })}>{t("items.after")} ›</button>}
-      {answer.num_checkpoints !== undefined && answer.num_checkpoints > answer.checkpoints.length && (
-        <span>{t("items.thinned", { n: answer.checkpoints.length, total: answer.num_checkpoints })}</span>
-      )}
-    </p>
   );
 }
 
@@ -112,7 +102,12 @@ function Loaded({ answer }: { answer: ItemsAnswer }) {
     <div class={`items-body ${open ? "split" : ""}`}>
       <div>
         {answer.note && <p class="note">{answer.note}</p>}
-        <Pager answer={answer} />
+        <p>
+          {answer.total ? <Pager offset={answer.offset} shown={answer.items.length} total={answer.total} most={PAGE} /> : <span class="quiet">{t("empty.match")}</span>}
+          {answer.num_checkpoints > answer.checkpoints.length && (
+            <span class="quiet"> {t("items.thinned", { n: answer.checkpoints.length, total: answer.num_checkpoints })}</span>
+          )}
+        </p>
         {answer.items.length > 0 && <ItemMatrix answer={answer} values={values} states={states} open={place} />}
       </div>
       {open && <ItemView key={open} run={answer.run} task={answer.task} label={answer.label} item={open} />}
@@ -132,11 +127,14 @@ export function ItemsPage() {
     <main class="items">
       <div class="subject">
         <Subject list={list} subject={subject} />
-        {answer && (
-          <span class="quiet">
-            <Name text={answer.metric} />
-          </span>
-        )}
+        {answer &&
+          (report || answer.metrics.length < 2 ? (
+            <span class="quiet">
+              <Name text={answer.metric} />
+            </span>
+          ) : (
+            <Choose label={t("compare.metric")} name="metric" now={answer.metric} options={answer.metrics.map((metric) => [metric, metric.slice(0, 60)])} clears={["offset", "filter"]} />
+          ))}
       </div>
       {error && <Failure text={error} />}
       {answer && <FlipCurve points={answer.flip_curve} />}

@@ -1,28 +1,29 @@
 // The project page: runs as a table, and below it their curves.
 
 import { useMemo, useState } from "preact/hooks";
-import type { Axes } from "../chart/axis";
 import { MOST_MARKED, MOST_STYLES, stylesOf } from "../chart/palette";
 import { useAnswer, type Watch } from "../data/answer";
 import { address, report } from "../data/request";
 import type { RunsAnswer } from "../data/answers";
-import type { Run } from "../data/shapes";
+import type { Run } from "../data/answers";
 import { useLiveRuns } from "../data/live_runs";
 import { go, href, numbers, put, value } from "../state/place";
 import { useKeys } from "../state/keys";
-import { named, t, theme } from "../state/settings";
+import { learn, named, t, theme } from "../state/settings";
+import { projectWords } from "../words/project";
 import { count } from "../words/numbers";
+import { Choices } from "../part/choices";
 import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
 import { RunsTable } from "./runs_table";
+
+learn(projectWords);
 
 const MOST_ROWS = 1000;
 /** Rows say by themselves how far their runs are; the table is asked for anew when there is more to say. */
 const TABLE_WATCH: Watch = { runs: null, pauses: { evaluations: 1500, state: 1500, findings: 1500, tags: 1500, new: 300, points: 15_000 } };
 const MOST_COMPARED = 20;
 const STATES = ["running", "finished", "failed", "interrupted", "lost"] as const;
-const EPOCH_NAMES = ["epoch", "train/epoch"];
-const TOKEN_NAMES = ["num_tokens", "tokens", "train/num_tokens", "num_input_tokens_seen"];
 
 function question(): string {
   if (report) return address("/api/runs", { runs: report.runs });
@@ -37,15 +38,7 @@ function question(): string {
   });
 }
 
-function axesOf(answer: RunsAnswer): Axes {
-  if (answer.columns.axes) return answer.columns.axes;
-  const keys = new Set(answer.columns.series.map((one) => one.key));
-  const find = (names: readonly string[]) => names.find((name) => keys.has(name)) ?? null;
-  return { epoch: find(EPOCH_NAMES), tokens: find(TOKEN_NAMES) };
-}
-
 function Search() {
-  const state = value("state");
   return (
     <>
       <input
@@ -56,16 +49,7 @@ function Search() {
         value={value("q")}
         onInput={(event) => put({ q: event.currentTarget.value || null })}
       />
-      <span class="choice" role="group" aria-label={t("run.state")}>
-        <button type="button" aria-pressed={!state} onClick={() => put({ state: null })}>
-          {t("project.all")}
-        </button>
-        {STATES.map((one) => (
-          <button type="button" key={one} aria-pressed={state === one} onClick={() => put({ state: one })}>
-            {named("state", one)}
-          </button>
-        ))}
-      </span>
+      <Choices label={t("run.state")} name="state" now={value("state")} options={[["", t("project.all")], ...STATES.map((state) => [state, named("state", state)] as const)]} />
       {value("tag") && (
         <button type="button" class="zoomed" onClick={() => put({ tag: null })}>
           {value("tag")} ✕
@@ -135,18 +119,13 @@ function useRowKeys(runs: readonly Run[], at: number | null, toggle: (run: numbe
   });
 }
 
-/** All runs that match, also those whose rows are not here. */
-function idsOf(answer: RunsAnswer): readonly number[] {
-  return answer.ids ?? answer.runs.map((run) => run.id);
-}
-
 function Loaded({ given }: { given: RunsAnswer }) {
   const runs = useLiveRuns(given.runs);
   const [hidden, toggle] = useToggles();
   const [hovered, setHovered] = useState<number | null>(null);
   const at = numbers(value("at"))[0] ?? null;
   useRowKeys(runs, at, toggle);
-  const ids = idsOf(given);
+  const { ids } = given;
   const order = ids.join(",");
   const styles = useMemo(() => stylesOf(ids, theme.value), [order, theme.value]);
   const lines = useMemo(() => {
@@ -154,7 +133,6 @@ function Loaded({ given }: { given: RunsAnswer }) {
     return ids.filter((id) => !hidden.has(id)).map((id) => ({ id, name: names.get(id) ?? `#${id}`, style: styles.get(id)! }));
   }, [order, hidden, styles]);
   const keys = useMemo(() => given.columns.series.map((one) => one.key), [given]);
-  const axes = useMemo(() => axesOf(given), [given]);
   if (!given.total) return <Empty what={value("q") || value("state") || value("tag") ? "match" : "runs"} />;
   const focus = hovered ?? (at !== null && !hidden.has(at) ? at : null);
   const cut = lines.length < given.total ? t("chart.runs", { n: count(lines.length), total: count(given.total) }) : "";
@@ -162,7 +140,7 @@ function Loaded({ given }: { given: RunsAnswer }) {
   return (
     <>
       <RunsTable columns={given.columns} runs={runs} styles={styles} hidden={hidden} at={at} onToggle={toggle} onFocus={setHovered} />
-      <CurveGrid runs={lines} keys={keys} axes={axes} focus={focus} cut={cut} legend={legend} />
+      <CurveGrid runs={lines} keys={keys} axes={given.columns.axes} focus={focus} cut={cut} legend={legend} />
     </>
   );
 }
@@ -174,7 +152,7 @@ export function ProjectPage() {
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
   return (
     <main class="project">
-      <Filters answer={answer} drawn={idsOf(answer).filter((id) => !hidden.has(id))} />
+      <Filters answer={answer} drawn={answer.ids.filter((id) => !hidden.has(id))} />
       {error && <Failure text={error} />}
       <Loaded given={answer} />
     </main>

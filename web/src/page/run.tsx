@@ -2,12 +2,13 @@
 
 import "../style/run.css";
 import { useMemo } from "preact/hooks";
+import { MarkLegend } from "../chart/marks";
 import { styleAt } from "../chart/palette";
 import { useAnswer, watching } from "../data/answer";
 import { address, ask, report } from "../data/request";
 import { useLiveRuns } from "../data/live_runs";
 import type { Marker, RunAnswer, RunsAnswer } from "../data/answers";
-import type { Run } from "../data/shapes";
+import type { Run } from "../data/answers";
 import { go, place, put, value } from "../state/place";
 import { focusSearch, useKeys } from "../state/keys";
 import { t, theme } from "../state/settings";
@@ -107,26 +108,6 @@ function useExtras(answer: RunAnswer) {
   }, [answer.markers, answer.diagnosis]);
 }
 
-function Legend({ answer }: { answer: RunAnswer }) {
-  const kinds = new Set(answer.markers.map((marker) => marker.kind));
-  const signs: [string, string, boolean][] = [
-    ["╷", t("marker.evaluation"), kinds.has("evaluation")],
-    ["▫", t("marker.missing"), kinds.has("missing")],
-    ["┆", t("marker.resume"), kinds.has("resume")],
-    ["▾", t("marker.checkpoint"), kinds.has("checkpoint")],
-    ["▒", t("marker.finding"), answer.diagnosis.findings.length > 0],
-  ];
-  return (
-    <p class="signs quiet">
-      {signs.filter(([, , shown]) => shown).map(([sign, text]) => (
-        <span key={text}>
-          <i aria-hidden="true">{sign}</i> {text}
-        </span>
-      ))}
-    </p>
-  );
-}
-
 function Series({ answer }: { answer: RunAnswer }) {
   const { run } = answer;
   const runs = useMemo(() => [{ id: run.id, name: run.name, style: styleAt(0, theme.value) }], [run.id, run.name, theme.value]);
@@ -136,7 +117,7 @@ function Series({ answer }: { answer: RunAnswer }) {
   return (
     <section>
       <h2>
-        {t("run.series")} <Legend answer={answer} />
+        {t("run.series")} <MarkLegend kinds={new Set(answer.markers.map((marker) => marker.kind))} findings={answer.diagnosis.findings.length > 0} />
       </h2>
       <CurveGrid runs={runs} keys={keys} axes={answer.axes} focus={null} extrasOf={extrasOf} />
     </section>
@@ -172,7 +153,7 @@ function Loaded({ answer, error }: { answer: RunAnswer; error: string }) {
             <h2>{t("question.better")}</h2>
             <h2 class="changed">{t("question.items")}</h2>
           </div>
-          {answer.tasks.length ? answer.tasks.map((task) => <TaskRow key={`${task.task}/${task.label}`} task={task} run={answer.run} />) : <Empty what="tasks" />}
+          {answer.tasks.length ? answer.tasks.map((task) => <TaskRow key={`${task.task}/${task.label}`} task={task} run={answer.run} markers={answer.markers} />) : <Empty what="tasks" />}
         </div>
         <RunFindings diagnosis={answer.diagnosis} run={answer.run.id} />
       </div>

@@ -1,6 +1,6 @@
 // What is wrong with a run, beside its tasks.
 
-import type { Diagnosis } from "../data/shapes";
+import type { Diagnosis } from "../data/answers";
 import { href } from "../state/place";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";

@@ -1,10 +1,11 @@
 // The table of runs: the legend of what is drawn below it.
 
+import "../style/runs.css";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Style } from "../chart/palette";
 import type { RunsAnswer, TaskColumn } from "../data/answers";
-import type { Run } from "../data/shapes";
+import type { Run } from "../data/answers";
 import { report } from "../data/request";
 import { href, put, value } from "../state/place";
 import { t } from "../state/settings";

@@ -5,15 +5,33 @@ import { address } from "../data/request";
 import type { ScalingAnswer } from "../data/answers";
 import { put, value } from "../state/place";
 import { t } from "../state/settings";
-import { duration, number, percent, plain } from "../words/numbers";
+import { inPercent, number, percent, withInterval } from "../words/numbers";
 import { Failure } from "../part/empty";
 import { Name, Seen } from "../part/text";
+import { ScalingPlots, seconds } from "./scaling_plot";
+
+/** What the law says of the share that does not split. */
+function Law({ law }: { law: ScalingAnswer["law"] }) {
+  if (!law) return <p class="quiet">{t("scaling.nolaw")}</p>;
+  const facts = [
+    t("scaling.law", { share: withInterval(law.serial, law.ci_low, law.ci_high) }),
+    law.scatter !== null && t("scaling.scatter", { share: percent(law.scatter) }),
+    law.note,
+  ];
+  return (
+    <>
+      <p>{facts.filter(Boolean).join(" · ")}</p>
+      <p class="note">{t("scaling.legend", { level: inPercent(law.level) })}</p>
+    </>
+  );
+}
 
 function Timings({ answer }: { answer: ScalingAnswer }) {
-  const law = Object.entries(answer.law ?? {}).filter(([, one]) => typeof one !== "object");
   return (
     <>
       <p class="quiet"><Seen text={answer.work} /></p>
+      <ScalingPlots answer={answer} />
+      <Law law={answer.law} />
       <table class="sheet">
         <thead>
           <tr>
@@ -31,7 +49,7 @@ function Timings({ answer }: { answer: ScalingAnswer }) {
             <tr key={row.run}>
               <th scope="row"><Name text={row.run} /></th>
               <td class="number">{number(row.count)}</td>
-              <td class="number">{duration(row.seconds)}</td>
+              <td class="number">{seconds(row.seconds)}</td>
               <td class="number">{number(row.rate)}</td>
               <td class="number">{number(row.speedup, 3)}</td>
               <td class="number">{percent(row.efficiency)}</td>
@@ -40,7 +58,6 @@ function Timings({ answer }: { answer: ScalingAnswer }) {
           ))}
         </tbody>
       </table>
-      {law.length > 0 && <p class="quiet">{law.map(([name, one]) => `${name} ${plain(one)}`).join(" · ")}</p>}
     </>
   );
 }

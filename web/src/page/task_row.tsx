@@ -2,14 +2,15 @@
 
 import { useMemo } from "preact/hooks";
 import { CurveCard } from "../chart/curve_card";
-import { EMPTY, type Picture } from "../chart/picture";
+import { MarkLegend, type MarkKind } from "../chart/marks";
+import { EMPTY, measuredLine, type Picture } from "../chart/picture";
 import { styleAt } from "../chart/palette";
 import { spelling } from "../chart/axis";
-import type { RunTask } from "../data/answers";
-import type { Run } from "../data/shapes";
+import type { Marker, RunTask } from "../data/answers";
+import type { Run } from "../data/answers";
 import { href } from "../state/place";
 import { named, t, theme } from "../state/settings";
-import { count, number, pValue, parts, percent, toNumber, withInterval } from "../words/numbers";
+import { count, inPercent, number, parts, percent, pValue, toNumber, withInterval } from "../words/numbers";
 import { spanOf, Whisker } from "../part/interval";
 import { Verdict } from "../part/state";
 import { Name } from "../part/text";
@@ -17,29 +18,19 @@ import { Name } from "../part/text";
 const CURVE_HEIGHT = 158;
 const MOST_ITEMS = 6;
 
+/** Marks that belong on the curve of measured values: its dots are the evaluations. */
+const MARKED: ReadonlySet<string> = new Set<MarkKind>(["checkpoint", "promoted", "resume"]);
+
 /** The checkpoints that were measured, with their intervals. */
-function measuredPicture(task: RunTask, name: string, run: number): Picture {
-  const points = task.points.filter((point) => point.estimate.value !== null);
-  const row = (pick: (point: RunTask["points"][number]) => number) => Float64Array.from(points, pick);
+function measuredPicture(task: RunTask, run: Run, markers: readonly Marker[]): Picture {
+  const points = task.points.map(({ step, estimate }) => ({ ...estimate, step })).filter((point) => point.value !== null);
+  const best: Marker[] = task.best && points.length > 1 ? [{ kind: "best", step: task.best.step, text: task.metric }] : [];
   return {
     ...EMPTY,
     ...spelling("step"),
     level: task.reference ? toNumber(task.reference.estimate.value) : null,
-    lines: [
-      {
-        run,
-        label: name,
-        style: styleAt(0, theme.value),
-        xs: row((point) => point.step),
-        ys: row((point) => toNumber(point.estimate.value)),
-        low: row((point) => toNumber(point.estimate.ci_low)),
-        high: row((point) => toNumber(point.estimate.ci_high)),
-        width: 0,
-        odd: [],
-        measured: true,
-        pale: false,
-      },
-    ],
+    lines: [measuredLine(run.id, run.name, styleAt(0, theme.value), points)],
+    markers: [...best, ...markers.filter((marker) => MARKED.has(marker.kind))].map(({ kind, step, text }) => ({ kind, x: step, text })),
   };
 }
 
@@ -90,16 +81,16 @@ function Still({ task }: { task: RunTask }) {
   return (
     <dl class="still">
       <dt>{t("task.still")}</dt>
-      {trend && trend.value !== null ? (
+      {trend?.improving ? (
         <dd title={trend.method}>
-          <b class={`improving ${trend.improving === "cannot tell" ? "unsure" : trend.improving}`}>{named("improving", trend.improving ?? "")}</b>
+          <b class={`improving ${trend.improving === "cannot tell" ? "unsure" : trend.improving}`}>{named("improving", trend.improving)}</b>
         </dd>
       ) : (
-        <dd class="quiet">{task.trend_note || t("task.fewpoints")}</dd>
+        <dd class="quiet">{trend ? t("task.nodirection") : task.trend_note || t("task.fewpoints")}</dd>
       )}
-      {trend && trend.value !== null && (
+      {trend && (
         <>
-          <dt>{t("task.per", { steps: count(trend.per_steps) })}</dt>
+          <dt>{t("task.per", { steps: count(task.per_steps) })}</dt>
           <dd class="number">{withInterval(trend.value, trend.ci_low, trend.ci_high, true)}</dd>
         </>
       )}
@@ -107,7 +98,7 @@ function Still({ task }: { task: RunTask }) {
         <>
           <dt title={best.method}>{t("task.best", { step: count(best.step) })}</dt>
           <dd class="number" title={`${t("task.best.title", { share: percent(best.share) })}\n${best.method}`}>
-            {withInterval(best.value, best.ci_low, best.ci_high)}
+            {best.value === null ? number(best.measured) : withInterval(best.value, best.ci_low, best.ci_high)}
           </dd>
         </>
       )}
@@ -172,12 +163,10 @@ function Changed({ task, run }: { task: RunTask; run: Run }) {
   );
 }
 
-function noop(): void {}
-
 /** One task. */
-export function TaskRow({ task, run }: { task: RunTask; run: Run }) {
-  const picture = useMemo(() => measuredPicture(task, run.name, run.id), [task, theme.value]);
-  const cut = task.num_points && task.num_points > task.points.length ? [t("task.cut", { n: count(task.points.length), total: count(task.num_points) })] : [];
+export function TaskRow({ task, run, markers }: { task: RunTask; run: Run; markers: readonly Marker[] }) {
+  const picture = useMemo(() => measuredPicture(task, run, markers), [task, markers, theme.value]);
+  const cut = task.num_points > task.points.length ? [t("task.cut", { n: count(task.points.length), total: count(task.num_points) })] : [];
   return (
     <article class="task" data-task={task.task}>
       <div class="standing">
@@ -192,13 +181,12 @@ export function TaskRow({ task, run }: { task: RunTask; run: Run }) {
         <Still task={task} />
       </div>
       <CurveCard
-        title={t("task.curve", { level: Math.round(task.level * 100) })}
+        title={t("task.curve", { level: inPercent(task.level) })}
         picture={picture}
         focus={null}
         height={CURVE_HEIGHT}
         notes={[...(task.reference ? [t("task.line")] : []), ...cut]}
-        onZoom={noop}
-        onSeen={noop}
+        legend={<MarkLegend kinds={new Set(picture.markers.map((marker) => marker.kind))} />}
       />
       <Changed task={task} run={run} />
     </article>

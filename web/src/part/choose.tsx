@@ -1,7 +1,7 @@
 // A choice that stands in the URL.
 
-import "../style/evidence.css";
 import { put } from "../state/place";
+import { t } from "../state/settings";
 
 export interface ChooseProps {
   label: string;
@@ -10,6 +10,11 @@ export interface ChooseProps {
   options: readonly (readonly [value: string, text: string])[];
   /** Other values of the URL that a new choice makes void. */
   clears?: readonly string[];
+}
+
+/** The metrics to choose from: each task's first, one, or all where that can be shown. */
+export function metricOptions(metrics: readonly string[], all = true): ChooseProps["options"] {
+  return [["", t("compare.leading")], ...metrics.map((metric) => [metric, metric.slice(0, 60)] as const), ...(all ? [["all", t("project.all")] as const] : [])];
 }
 
 /** A list to choose one of. */

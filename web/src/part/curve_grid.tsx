@@ -3,13 +3,14 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AxisKind, Axes } from "../chart/axis";
 import { CurveCard } from "../chart/curve_card";
-import type { Range } from "../chart/picture";
+import { reachesEnd, type Range } from "../chart/picture";
 import { seriesNotes, seriesPicture, stepsOf, type DrawnRun, type Extras, type View } from "../chart/series_picture";
 import { useCurves, type Curves } from "../data/curves";
 import { report } from "../data/request";
 import { put, value } from "../state/place";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";
+import { Choices } from "./choices";
 
 const KINDS: readonly AxisKind[] = ["step", "epoch", "tokens", "wall"];
 const CHART_HEIGHT = 148;
@@ -20,9 +21,11 @@ const NO_EXTRAS: Extras = { markers: [], windows: [] };
 
 const PLAIN: View = { kind: "step", axes: { epoch: null, tokens: null }, log: false, smoothing: 0, range: null };
 
+/** The zoom of the URL: `300-360`, or `300-` for all from there on. */
 function readRange(): View["range"] {
-  const [low, high] = value("zoom").split("-").map(Number);
-  return low !== undefined && high !== undefined && high >= low ? { low, high } : null;
+  const [, low, high] = /^(\d{1,15})-(\d{0,15})$/.exec(value("zoom")) ?? [];
+  if (low === undefined || (high && Number(high) < Number(low))) return null;
+  return { low: Number(low), high: high ? Number(high) : null };
 }
 
 function readView(axes: Axes): View {
@@ -45,21 +48,8 @@ function kindsOf(axes: Axes): readonly AxisKind[] {
 function Controls({ view, numKeys, numShown }: { view: View; numKeys: number; numShown: number }) {
   return (
     <div class="controls">
-      <span class="choice" role="group" aria-label={t("chart.axis")}>
-        {kindsOf(view.axes).map((kind) => (
-          <button type="button" key={kind} aria-pressed={view.kind === kind} onClick={() => put({ x: kind === "step" ? null : kind, zoom: null })}>
-            {t(`axis.${kind}`)}
-          </button>
-        ))}
-      </span>
-      <span class="choice" role="group" aria-label={t("chart.scale")}>
-        <button type="button" aria-pressed={!view.log} onClick={() => put({ log: null })}>
-          {t("scale.linear")}
-        </button>
-        <button type="button" aria-pressed={view.log} onClick={() => put({ log: "1" })}>
-          {t("scale.log")}
-        </button>
-      </span>
+      <Choices label={t("chart.axis")} name="x" now={view.kind === "step" ? "" : view.kind} options={kindsOf(view.axes).map((kind) => [kind === "step" ? "" : kind, t(`axis.${kind}`)])} clears={["zoom"]} />
+      <Choices label={t("chart.scale")} name="log" now={view.log ? "1" : ""} options={[["", t("scale.linear")], ["1", t("scale.log")]]} />
       <label>
         {t("chart.smoothing")}
         <input
@@ -74,7 +64,7 @@ function Controls({ view, numKeys, numShown }: { view: View; numKeys: number; nu
       </label>
       {view.range && (
         <button type="button" class="zoomed" onClick={() => put({ zoom: null })}>
-          {t("chart.zoomed", { low: count(view.range.low), high: count(view.range.high) })} ✕
+          {t(view.range.high === null ? "chart.zoomed.open" : "chart.zoomed", { low: count(view.range.low), high: count(view.range.high) })} ✕
         </button>
       )}
       <input
@@ -120,7 +110,7 @@ function Tile({ name, runs, curves, view, viewId, extras, focus, cut, height }: 
   const zoom = (range: Range | null) => {
     if (!range || !picture) return put({ zoom: null });
     const { low, high } = view.kind === "step" ? { low: Math.max(0, Math.floor(range[0])), high: Math.ceil(range[1]) } : stepsOf(picture, name, curves, range);
-    put({ zoom: `${low}-${high}` });
+    put({ zoom: `${low}-${reachesEnd(picture, range) && !view.range?.high ? "" : high}` });
   };
   const notes = picture ? [...seriesNotes(name, runs, curves), cut].filter(Boolean) : [];
   return <CurveCard title={name} picture={picture} focus={focus} height={height} notes={notes} onZoom={zoom} onSeen={setSeen} />;

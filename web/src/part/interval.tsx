@@ -1,8 +1,8 @@
 // Values with their intervals: as text, and as a point with whiskers on a scale that rows share.
 
-import type { Conclusion, Estimate, Num } from "../data/shapes";
+import type { Conclusion, Estimate, Num } from "../data/answers";
 import { t } from "../state/settings";
-import { count, parts, toNumber } from "../words/numbers";
+import { count, inPercent, parts, toNumber } from "../words/numbers";
 
 /** A value, its interval and its n; never one without the others. */
 export function Value({ estimate, long = false }: { estimate: Estimate | null; long?: boolean }) {
@@ -10,7 +10,7 @@ export function Value({ estimate, long = false }: { estimate: Estimate | null; l
   const shown = parts(estimate.value, estimate.ci_low, estimate.ci_high);
   const scored = estimate.num_scored < estimate.n;
   const title = [
-    shown.low && t("value.interval", { level: Math.round(estimate.level * 100), low: shown.low, high: shown.high }),
+    shown.low && t("value.interval", { level: inPercent(estimate.level), low: shown.low, high: shown.high }),
     `n = ${estimate.n}`,
     scored && t("value.scored", { n: estimate.num_scored }),
     estimate.method,

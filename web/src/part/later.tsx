@@ -1,22 +1,21 @@
-// A page whose code comes when it is first opened.
+// A part of the page whose code comes when it is first shown.
 
-import type { ComponentType } from "preact";
+import type { ComponentChildren, ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Empty } from "./empty";
 
-type Load = () => Promise<ComponentType>;
-const loaded = new Map<Load, ComponentType>();
+export type Load<Props = object> = () => Promise<ComponentType<Props>>;
+const loaded = new Map<unknown, unknown>();
 
-/** The page, as soon as it is there. */
-export function Later({ page }: { page: Load }) {
+/** The component with these properties, as soon as it is there. */
+export function Later<Props extends object>({ load, props, meanwhile = null }: { load: Load<Props>; props: Props; meanwhile?: ComponentChildren }) {
   const [, setCount] = useState(0);
   useEffect(() => {
-    if (loaded.has(page)) return;
-    void page().then((component) => {
-      loaded.set(page, component);
+    if (loaded.has(load)) return;
+    void load().then((component) => {
+      loaded.set(load, component);
       setCount((count) => count + 1);
     });
-  }, [page]);
-  const Page = loaded.get(page);
-  return Page ? <Page /> : <Empty what="loading" />;
+  }, [load]);
+  const Part = loaded.get(load) as ComponentType<Props> | undefined;
+  return Part ? <Part {...props} /> : <>{meanwhile}</>;
 }

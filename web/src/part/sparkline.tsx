@@ -1,5 +1,5 @@
 import { toNumber } from "../words/numbers";
-import type { Num } from "../data/shapes";
+import type { Num } from "../data/answers";
 
 const WIDTH = 84;
 const HEIGHT = 20;

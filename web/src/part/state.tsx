@@ -1,6 +1,6 @@
 // Words and signs for how a run is, how grave a finding is, how a comparison ended: a form and a word, never colour alone.
 
-import type { Conclusion, Counts, RunState, Severity } from "../data/shapes";
+import type { Conclusion, Counts, RunState, Severity } from "../data/answers";
 import { named, t } from "../state/settings";
 
 const SEVERITIES: readonly Severity[] = ["stop", "warn", "note"];

@@ -1,46 +1,15 @@
 // A run's tags; where the server lets the page write, they can be changed.
 
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { useAnswer } from "../data/answer";
-import { change, report } from "../data/request";
+import { report } from "../data/request";
 import type { ProjectsAnswer } from "../data/answers";
-import type { Run } from "../data/shapes";
+import type { Run } from "../data/answers";
 import { t } from "../state/settings";
-import { Failure } from "./empty";
+import { Later } from "./later";
 import { Name } from "./text";
 
-function split(text: string): string[] {
-  return text.split(",").map((tag) => tag.trim()).filter(Boolean);
-}
-
-function Editor({ run, onDone }: { run: Run; onDone: (tags: string[]) => void }) {
-  const [error, setError] = useState("");
-  const saving = useRef(false);
-  const save = (text: string) => {
-    saving.current = true;
-    change<Run>(`/api/runs/${run.id}`, { tags: split(text) }).then(
-      (now) => onDone(now.tags),
-      (why: Error) => {
-        saving.current = false;
-        setError(why.message);
-      },
-    );
-  };
-  return (
-    <>
-      <input
-        type="text"
-        aria-label={t("run.tags")}
-        placeholder="a, b"
-        defaultValue={run.tags.join(", ")}
-        ref={(element) => element?.focus()}
-        onKeyDown={(event) => event.key === "Enter" && save(event.currentTarget.value)}
-        onBlur={() => !saving.current && onDone(run.tags)}
-      />
-      {error && <Failure text={error} />}
-    </>
-  );
-}
+const loadEditor = () => import("./tags_editor").then((module) => module.TagsEditor);
 
 /** The tags. */
 export function Tags({ run }: { run: Run }) {
@@ -52,7 +21,7 @@ export function Tags({ run }: { run: Run }) {
     setEditing(false);
     setSaved(now);
   };
-  if (editing) return <Editor run={{ ...run, tags }} onDone={done} />;
+  if (editing) return <Later load={loadEditor} props={{ run: { ...run, tags }, onDone: done }} />;
   return (
     <span>
       {tags.map((tag) => (

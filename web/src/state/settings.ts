@@ -1,13 +1,39 @@
 // What a reader sets once: theme and language; kept in the browser, no cookie.
 
 import { effect, signal } from "@preact/signals";
-import { en } from "../words/en";
+import type { compareWords } from "../words/compare";
+import type { en } from "../words/en";
+import type { evaluationsWords } from "../words/evaluations";
+import type { findingsWords } from "../words/findings";
+import type { gatesWords } from "../words/gates";
+import type { helpWords } from "../words/help";
+import type { itemsWords } from "../words/items";
+import type { projectWords } from "../words/project";
 
 export type Theme = "light" | "dark";
 export type Language = "en" | "zh";
-export type Word = keyof typeof en;
+type Common = keyof typeof en;
+type OfPages = typeof compareWords & typeof evaluationsWords & typeof findingsWords & typeof gatesWords & typeof helpWords & typeof itemsWords & typeof projectWords;
+export type Word = Common | keyof OfPages;
 
-const dictionaries: Record<Language, Record<Word, string>> = { en, zh: en };
+type Dictionary = Record<Common, string>;
+const load: Record<Language, () => Promise<Dictionary>> = {
+  en: () => import("../words/en").then((module) => module.en),
+  zh: () => import("../words/zh").then((module) => module.zh),
+};
+const dictionaries: Partial<Record<Language, Dictionary>> = {};
+const ofPages: Record<string, readonly [en: string, zh: string]> = {};
+
+/** Adds the words of a page that is there by now. */
+export function learn(words: Record<string, readonly [en: string, zh: string]>): void {
+  Object.assign(ofPages, words);
+}
+
+function look(word: string): string | undefined {
+  const own = ofPages[word];
+  if (own) return own[language.value === "zh" ? 1 : 0];
+  return (dictionaries[language.value] as Record<string, string> | undefined)?.[word];
+}
 
 function stored(name: string): string | null {
   try {
@@ -45,7 +71,7 @@ effect(() => {
 
 /** Shows another language, as soon as its words are there. */
 async function speak(wanted: Language): Promise<void> {
-  if (wanted === "zh") dictionaries.zh = (await import("../words/zh")).zh;
+  dictionaries[wanted] ??= await load[wanted]();
   language.value = wanted;
 }
 
@@ -70,11 +96,10 @@ export function switchLanguage(): void {
 
 /** Words in the reader's language; `{name}` in them is replaced. */
 export function t(word: Word, values: Record<string, string | number> = {}): string {
-  return dictionaries[language.value][word].replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+  return (look(word) ?? word).replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
 /** Words for something that a server names, if the dictionaries have them; else its own name. */
 export function named(prefix: string, name: string): string {
-  const words: Record<string, string> = dictionaries[language.value];
-  return words[`${prefix}.${name}`] ?? name;
+  return look(`${prefix}.${name}`) ?? name;
 }

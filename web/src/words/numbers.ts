@@ -1,6 +1,6 @@
 // Numbers as people read them: a value with as many digits as its interval allows. The rules are those of the terminal.
 
-import type { Num } from "../data/shapes";
+import type { Num } from "../data/answers";
 
 const SCALES: readonly (readonly [number, string])[] = [
   [1e12, "T"],
@@ -83,10 +83,15 @@ export function pValue(given: Num | null): string {
 }
 
 /** A share of something in percent. */
-export function percent(value: number | null | undefined): string {
+export function percent(value: Num | null | undefined): string {
   if (value === null || value === undefined) return NOTHING;
-  const shown = value * 100;
+  const shown = toNumber(value) * 100;
   return `${shown < 10 ? shown.toFixed(1) : shown.toFixed(0)} %`;
+}
+
+/** A confidence level in percent. */
+export function inPercent(level: Num): number {
+  return Math.round(toNumber(level) * 100);
 }
 
 /** A whole number with its thousands apart. */
@@ -102,8 +107,9 @@ export function size(value: number | null | undefined): string {
 }
 
 /** Seconds as s, min, h, d. */
-export function duration(seconds: number | null | undefined): string {
-  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NOTHING;
+export function duration(given: Num | null | undefined): string {
+  const seconds = toNumber(given);
+  if (!Number.isFinite(seconds)) return NOTHING;
   if (seconds < 1) return `${number(seconds * 1000, 2)} ms`;
   if (seconds < 10) return `${(Math.floor(seconds * 10) / 10).toFixed(1).replace(".0", "")} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
@@ -114,9 +120,8 @@ export function duration(seconds: number | null | undefined): string {
 }
 
 /** A moment in the reader's own time zone. */
-export function moment(seconds: number | null | undefined): string {
-  if (seconds === null || seconds === undefined) return NOTHING;
-  const at = new Date(seconds * 1000);
+export function moment(seconds: Num): string {
+  const at = new Date(toNumber(seconds) * 1000);
   const two = (value: number) => String(value).padStart(2, "0");
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -16,9 +15,9 @@ from midflight.analyse.evidence import Side, StoredEvidence
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Flag, Level, Names, Text
-from midflight.panel.plain import difference, estimate, evenly, flat
-from midflight.panel.shapes import DifferenceShape, EstimateShape, Json
-from midflight.records import Difference, EvalReport
+from midflight.panel.plain import estimate, evenly, flat, metrics_of, plain
+from midflight.panel.shapes import EstimateShape, Json
+from midflight.records import Difference, EvalReport, OverallIndex
 from midflight.store import RunInfo
 
 PATH = "/api/compare"
@@ -88,8 +87,9 @@ class Answer(TypedDict):
 
     baseline: SideShape
     candidates: list[SideShape]
-    differences: list[DifferenceShape]
-    overall: list[dict[str, Json]]
+    metrics: list[str]
+    differences: list[Difference]
+    overall: list[OverallIndex]
     left_out: list[str]
     refused: list[Refused]
     curves: list[CurveShape]
@@ -112,7 +112,7 @@ def answer(
         raise ConfigError("parameters baseline and candidates", allowed="both")
     first, *others = (_side(panel, wanted) for wanted in (baseline, *dict.fromkeys(candidates)))
     rows: list[Difference] = []
-    overall: list[Any] = []
+    overall: list[OverallIndex] = []
     left_out: list[str] = []
     refused: list[Refused] = []
     options: dict[str, Any] = {
@@ -122,25 +122,26 @@ def answer(
         "only_common_items": common,
         "level": level,
     }
-    for side, _ in others:
+    for side, info in others:
         ids = tuple(tuple(e.report.id for e in one.evidence.values()) for one in (first[0], side))
         key = ("compare", ids, repr(options))
         try:
-            for one in (first[0], side):
+            for one, run in (first, (side, info)):
                 if not one.evidence:
-                    raise ConfigError(f"run {one.label} has no finished evaluation")
+                    raise ConfigError(f"run {run.name!r} has no finished evaluation")
             found = panel.kept.get(key, partial(compare, first[0], side, **options))
         except MidflightError as error:
             refused.append({"candidate": side.label, "message": error.message})
             continue
         rows += found.differences
-        overall += [dataclasses.asdict(index) for index in found.overall]
+        overall += [plain(index) for index in found.overall]
         left_out += found.left_out
     runs = list({run.id: run for _, run in (first, *others)}.values())
     return {
         "baseline": _shape(*first),
         "candidates": [_shape(*other) for other in others],
-        "differences": [difference(row) for row in judged(rows, level)[:MOST_ROWS]],
+        "metrics": _metrics([side for side, _ in (first, *others)], task),
+        "differences": [plain(row) for row in judged(rows, level)[:MOST_ROWS]],
         "overall": overall,
         "left_out": left_out + ([f"{MOST_ROWS} of {len(rows)} rows"] if len(rows) > MOST_ROWS else []),
         "refused": refused,
@@ -179,6 +180,12 @@ def _best(panel: Panel, run: RunInfo) -> list[EvalReport]:
             step = trend.best.step if trend.best is not None else trend.step
             found += [report for report in curve.reports if report.progress.step == step]
     return found
+
+
+def _metrics(sides: Sequence[Side], task: str) -> list[str]:
+    """Metrics of the evaluations that are compared."""
+    reports = [one.report for side in sides for name, one in side.evidence.items() if task in ("", name)]
+    return list(dict.fromkeys(metric for report in reports for metric in metrics_of(report)))
 
 
 def _shape(side: Side, run: RunInfo) -> SideShape:

@@ -23,6 +23,7 @@ PARAMETERS = (
     Number("limit", "Evaluations of a page.", default=200, low=1, high=1000),
     Number("offset", "Evaluations before it.", default=0, high=1_000_000_000),
 )
+MOST_LEASES = 1000
 MOST_MISSING = 500
 
 
@@ -46,13 +47,12 @@ class EvaluationShape(TypedDict):
 
 
 class LeaseShape(TypedDict):
-    """Who works on something, or last did."""
+    """Who works on something: what was given back is history, and there is one of it for each checkpoint."""
 
     name: str
     number: int
     owner: str
     beat: int
-    held: bool
 
 
 class MissingShape(TypedDict):
@@ -65,7 +65,7 @@ class MissingShape(TypedDict):
     reason: str
 
 
-class RunCost(TypedDict):
+class CostOfRun(TypedDict):
     """What the evaluations of a run took."""
 
     run: int
@@ -85,7 +85,7 @@ class Answer(TypedDict):
     evaluations: list[EvaluationShape]
     leases: list[LeaseShape]
     missing: list[MissingShape]
-    by_run: list[RunCost]
+    by_run: list[CostOfRun]
 
 
 def answer(
@@ -108,15 +108,10 @@ def answer(
         "now": panel.clock(),
         "evaluations": [_shape(panel, row, named[row.run]) for row in rows],
         "leases": [
-            {
-                "name": one.name[:1000],
-                "number": one.number,
-                "owner": one.owner,
-                "beat": one.beat,
-                "held": one.beat >= 0,
-            }
-            for one in panel.store.leases()[:1000]
-        ],
+            {"name": one.name[:1000], "number": one.number, "owner": one.owner, "beat": one.beat}
+            for one in panel.store.leases()
+            if one.beat >= 0
+        ][:MOST_LEASES],
         "missing": missing[:MOST_MISSING],
         "by_run": [_cost(panel, named[id]) for id in shown],
     }
@@ -147,7 +142,7 @@ def _shape(panel: Panel, row: EvaluationRow, run: RunInfo) -> EvaluationShape:
     }
 
 
-def _cost(panel: Panel, run: RunInfo) -> RunCost:
+def _cost(panel: Panel, run: RunInfo) -> CostOfRun:
     reports = panel.store.reports(run.id)
     shares = [r.cost.train_share for r in sorted(reports, key=lambda r: r.started_at) if r.cost.train_share is not None]
     return {

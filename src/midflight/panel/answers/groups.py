@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -10,11 +9,12 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from midflight.analyse.group_difference import aggregates_of, differences_of
-from midflight.analyse.groups import group_curves, groups_of
+from midflight.analyse.group_difference import Aggregate, GroupDifference, aggregates_of, differences_of
+from midflight.analyse.groups import Group, GroupCurve, group_curves, groups_of
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Flag, Level, Text, Texts
-from midflight.panel.shapes import Json
+from midflight.panel.plain import metrics_of, plain
+from midflight.records import EvalReport
 
 PATH = "/api/groups"
 PARAMETERS = (
@@ -50,9 +50,11 @@ class Answer(TypedDict):
     """Groups; the records are those of `midflight groups --json`."""
 
     groups: list[GroupShape]
-    curves: list[dict[str, Json]]
-    differences: list[dict[str, Json]]
-    aggregates: list[dict[str, Json]]
+    tasks: list[str]
+    metrics: list[str]
+    curves: list[GroupCurve]
+    differences: list[GroupDifference]
+    aggregates: list[Aggregate]
     suggested: list[str]
 
 
@@ -72,8 +74,17 @@ def answer(
     runs = panel.store.runs(project or None)
     suggested = _suggested([run.name for run in runs])
     if not pattern:
-        return {"groups": [], "curves": [], "differences": [], "aggregates": [], "suggested": suggested}
+        return {
+            "groups": [],
+            "tasks": [],
+            "metrics": [],
+            "curves": [],
+            "differences": [],
+            "aggregates": [],
+            "suggested": suggested,
+        }
     groups = groups_of(runs[:MOST_RUNS], pattern, by)
+    reports = [report for group in groups for report in _first_reports(panel, group)]
     curves = group_curves(panel.store, groups, task or None, metric or None, slice, level)
     return {
         "groups": [
@@ -83,15 +94,18 @@ def answer(
             }
             for group in groups
         ],
-        "curves": [_curve(curve) for curve in curves],
-        "differences": [dataclasses.asdict(one) for one in differences_of(curves, paired)],
-        "aggregates": [dataclasses.asdict(one) for one in aggregates_of(curves, seed=0)],
+        "tasks": list(dict.fromkeys(report.task for report in reports)),
+        "metrics": list(dict.fromkeys(key for one in reports if task in ("", one.task) for key in metrics_of(one))),
+        "curves": [plain(curve) for curve in curves],
+        "differences": [plain(one) for one in differences_of(curves, paired)],
+        "aggregates": [plain(one) for one in aggregates_of(curves, seed=0)],
         "suggested": suggested,
     }
 
 
-def _curve(curve: Any) -> dict[str, Json]:
-    return {**dataclasses.asdict(curve), "points": [{**dataclasses.asdict(one), "n": one.n} for one in curve.points]}
+def _first_reports(panel: Panel, group: Group) -> list[EvalReport]:
+    """Evaluations of the first run of a group that has any: the others were asked the same."""
+    return next(filter(None, (panel.store.reports(one.run.id) for one in group.members)), [])
 
 
 def _suggested(names: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ PARAMETERS = (
     Ids("runs", "Runs side by side, the page's own first.", most=10),
     Text("task", "The task."),
     Text("label", "What tells this way of evaluating the task from others; else the first."),
+    Text("metric", "The metric that grades; else the first of the task."),
     Text("item", "The item's id."),
     Ids("steps", "Steps whose answers are shown; else the first, the last, and those at which it flipped.", most=50),
 )
@@ -104,7 +105,9 @@ class Answer(TypedDict):
     next: str | None
 
 
-def answer(panel: Panel, *, runs: Sequence[int], task: str, label: str, item: str, steps: Sequence[int]) -> Answer:
+def answer(
+    panel: Panel, *, runs: Sequence[int], task: str, label: str, metric: str, item: str, steps: Sequence[int]
+) -> Answer:
     """The item on each run that has it."""
     if not runs or not task or not item:
         raise ConfigError("parameters runs, task and item", allowed="all three")
@@ -112,7 +115,7 @@ def answer(panel: Panel, *, runs: Sequence[int], task: str, label: str, item: st
     first_curve = None
     for info in panel.chosen(runs):
         try:
-            curve = curve_named(panel, info, task, label, "")
+            curve = curve_named(panel, info, task, label, metric)
         except ConfigError:
             if first_curve is None and info.id == runs[-1]:
                 raise

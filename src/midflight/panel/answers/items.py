@@ -11,13 +11,13 @@ import numpy.typing as npt
 from typing_extensions import TypedDict
 
 from midflight.analyse.curves import Curve
-from midflight.analyse.flips import flip_curve, threshold
+from midflight.analyse.flips import FlipPoint, flip_curve, threshold
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Number, Text
-from midflight.panel.plain import bounded, estimate, evenly, packed
+from midflight.panel.plain import bounded, estimate, evenly, metrics_of, packed, plain
 from midflight.panel.references import ALLOWED, curve_named, reference_of
-from midflight.panel.shapes import EstimateShape, FlipPointShape
+from midflight.panel.shapes import EstimateShape
 from midflight.records import STATES, Item
 from midflight.schema import to_json
 from midflight.store.base import Floats
@@ -72,6 +72,7 @@ class Answer(TypedDict):
     task: str
     label: str
     metric: str
+    metrics: list[str]
     lowest: float | None
     highest: float | None
     higher_is_better: bool | None
@@ -85,7 +86,7 @@ class Answer(TypedDict):
     values: str
     states: str
     counts: dict[str, int]
-    flip_curve: list[FlipPointShape]
+    flip_curve: list[FlipPoint]
     note: str
 
 
@@ -142,6 +143,7 @@ def answer(
         "task": task,
         "label": curve.label,
         "metric": curve.metric,
+        "metrics": metrics_of(curve.reports[-1]),
         "lowest": last.lowest,
         "highest": last.highest,
         "higher_is_better": last.higher_is_better,
@@ -266,10 +268,10 @@ def title(item: Item | None) -> str:
     return bounded(named or first or item.row, TITLE)["text"]
 
 
-def _flip_curve(panel: Panel, curve: Curve) -> list[FlipPointShape]:
+def _flip_curve(panel: Panel, curve: Curve) -> list[FlipPoint]:
     key = ("flip curve", tuple(one.id for one in curve.reports), curve.metric)
     try:
         points = panel.kept.get(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
     except MidflightError:  # the note says why
         return []
-    return [dataclasses.asdict(point) for point in points]  # type: ignore[misc]
+    return [plain(point) for point in points]

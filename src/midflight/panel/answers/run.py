@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
 from midflight.panel.charts import Axes, axes_of, in_order
+from midflight.panel.markers import Marker, markers_of
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Level, Number, Text
-from midflight.panel.plain import flat
+from midflight.panel.plain import flat, plain
 from midflight.panel.references import ALLOWED
 from midflight.panel.rows import rows_of
 from midflight.panel.shapes import DiagnosisShape, Json, RunShape
 from midflight.panel.task_curves import TaskCurve, task_curves
 from midflight.records import EvalReport
-from midflight.store import Head, RunInfo
+from midflight.store import Head, RunInfo, UnfinishedEvaluation
 
 PATH = "/api/runs/{id}"
 RUN_ID = Number("id", "The run.", in_path=True, high=(1 << 59))
@@ -28,7 +27,6 @@ PARAMETERS = (
     Text("metric", "The metric, of the tasks that have it; else the first of each task."),
     Level("level", "Confidence level."),
 )
-MOST_MARKERS = 1000
 
 
 class ReferenceChoice(TypedDict):
@@ -48,24 +46,6 @@ class SeriesHead(TypedDict):
     value: float
     num_points: int
     group: str
-
-
-class Marker(TypedDict):
-    """Something that stands at a step."""
-
-    kind: Literal["evaluation", "resume", "missing"]
-    step: int
-    text: str
-
-
-class Unfinished(TypedDict):
-    """An evaluation without a result."""
-
-    task: str
-    step: int
-    status: str
-    num_answered: int
-    num_items: int
 
 
 class Missing(TypedDict):
@@ -100,7 +80,7 @@ class Answer(TypedDict):
     axes: Axes
     diagnosis: DiagnosisShape
     markers: list[Marker]
-    unfinished: list[Unfinished]
+    unfinished: list[UnfinishedEvaluation]
     missing: list[Missing]
     cost: RunCost
 
@@ -123,8 +103,8 @@ def answer(panel: Panel, *, id: int, reference: str, metric: str, level: float) 
         "series": [_head(by_key[key]) for key in in_order(list(by_key))],
         "axes": axes_of(by_key),
         "diagnosis": panel.diagnoses.of(run, pulse),
-        "markers": _markers(panel, run, reports, missing),
-        "unfinished": [dataclasses.asdict(one) for one in panel.store.unfinished(id)],  # type: ignore[misc]
+        "markers": markers_of(panel, run, reports, missing, level),
+        "unfinished": [plain(one) for one in panel.store.unfinished(id)],
         "missing": missing,  # type: ignore[typeddict-item]
         "cost": _cost(reports),
     }
@@ -151,26 +131,6 @@ def _references(panel: Panel, run: RunInfo, reports: Sequence[EvalReport]) -> li
     evaluated = {pulse.run for pulse in panel.store.pulses() if pulse.num_evaluations}
     others = [one for one in panel.store.runs(run.project) if one.id != run.id and one.id in evaluated]
     return found + [{"id": f"run:{one.id}", "label": one.name, "step": None} for one in others[:200]]
-
-
-def _markers(
-    panel: Panel, run: RunInfo, reports: Sequence[EvalReport], missing: Sequence[dict[str, Any]]
-) -> list[Marker]:
-    at: dict[int, list[str]] = {}
-    for report in reports:
-        at.setdefault(report.progress.step, []).append(report.task)
-    found: list[Marker] = [
-        {"kind": "evaluation", "step": step, "text": ", ".join(dict.fromkeys(tasks))} for step, tasks in at.items()
-    ]
-    found += [
-        {"kind": "resume", "step": step, "text": f"attempt {number}"}
-        for number, _, step in panel.store.attempts(run.id)
-        if number > 1 and step is not None
-    ]
-    found += [
-        {"kind": "missing", "step": one["step"], "text": f"{one['task']}: {one['reason']}"[:200]} for one in missing
-    ]
-    return sorted(found, key=lambda marker: marker["step"])[-MOST_MARKERS:]
 
 
 def _cost(reports: Sequence[EvalReport]) -> RunCost:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from typing_extensions import TypedDict
 
-from midflight.analyse.scaling import scaling_of
+from midflight.analyse.scaling import Timing, scaling_of
 from midflight.errors import ConfigError
+from midflight.estimate.amdahl import Amdahl, Prediction
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Ids, Level, Text
-from midflight.panel.shapes import Json
+from midflight.panel.plain import plain
 
 PATH = "/api/scaling"
 PARAMETERS = (
@@ -20,15 +20,19 @@ PARAMETERS = (
     Text("goal", "`step=1000`, `SERIES=value` or `task/metric=value`; else the steps that all runs have logged."),
     Level("level", "Confidence level."),
 )
+CURVE_POINTS = 40
+REACH = 2
+"""Times the largest number of workers that the law is drawn up to."""
 
 
 class Answer(TypedDict):
-    """What `midflight scaling --json` says."""
+    """What `midflight scaling --json` says; `curve` is what the law says of counts up to twice the largest."""
 
     work: str
     unit: str
-    timings: list[dict[str, Json]]
-    law: dict[str, Json] | None
+    timings: list[Timing]
+    law: Amdahl | None
+    curve: list[Prediction]
 
 
 def answer(panel: Panel, *, runs: Sequence[int], by: str, goal: str, level: float) -> Answer:
@@ -39,6 +43,13 @@ def answer(panel: Panel, *, runs: Sequence[int], by: str, goal: str, level: floa
     return {
         "work": found.work,
         "unit": found.unit,
-        "timings": [dataclasses.asdict(one) for one in found.timings],
-        "law": None if found.law is None else dataclasses.asdict(found.law),
+        "timings": [plain(one) for one in found.timings],
+        "law": None if found.law is None else plain(found.law),
+        "curve": [] if found.law is None else [plain(one) for one in _curve(found.law)],
     }
+
+
+def _curve(law: Amdahl) -> list[Prediction]:
+    """The law at counts that are evenly spread on a log axis."""
+    low, high = law.counts
+    return [law.at(low * (REACH * high / low) ** (i / CURVE_POINTS)) for i in range(CURVE_POINTS + 1)]

@@ -1,0 +1,20 @@
+/** Words of the page Evaluations, which come with it: English and Chinese. */
+export const evaluationsWords = {
+  "evaluations.begun": ["begun", "开始"],
+  "evaluations.costs": ["What evaluations took", "评测开销"],
+  "evaluations.items": ["items", "题目"],
+  "evaluations.lost": ["waits {share}", "等待 {share}"],
+  "evaluations.memory": ["peak memory", "内存峰值"],
+  "evaluations.number": ["{n} evaluations", "{n} 次评测"],
+  "evaluations.ranks": ["ranks", "各进程"],
+  "evaluations.rate": ["tokens/s", "词元/秒"],
+  "evaluations.share": ["of training", "占训练"],
+  "evaluations.turn": ["turn {n}", "第 {n} 轮"],
+  "evaluations.value": ["value", "数值"],
+  "evaluations.workers": ["Workers", "工作进程"],
+  "status.cancelled": ["cancelled", "已取消"],
+  "status.done": ["done", "完成"],
+  "status.failed": ["failed", "失败"],
+  "status.partial": ["partial", "部分"],
+  "status.running": ["running", "进行中"],
+} as const;
