@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,6 +46,29 @@ def bounded(value: Any, most: int = TEXT) -> BoundedText:
     """A text, or another value's JSON, cut; with its whole length."""
     text = value if isinstance(value, str) else to_json(value)
     return {"text": text[:most], "length": len(text)}
+
+
+def turns(value: Any) -> list[tuple[str, str]]:
+    """Who says what in a conversation, of either form that datasets use; empty if a value is none.
+
+    >>> turns([{"role": "user", "content": "Hi"}]), turns([{"from": "human", "value": "Hi"}]), turns("Hi")
+    ([('user', 'Hi')], [('human', 'Hi')], [])
+    """
+    found: list[tuple[str, str]] = []
+    for message in value if isinstance(value, Sequence) and not isinstance(value, str) else ():
+        if not isinstance(message, Mapping):
+            return []
+        who, text = message.get("role", message.get("from")), message.get("content", message.get("value"))
+        if not isinstance(who, str) or not isinstance(text, str):
+            return []
+        found.append((who, text))
+    return found
+
+
+def readable(value: Any, most: int = TEXT) -> BoundedText:
+    """A column of an item as one reads it: a conversation turn by turn, a text as it is, another value as JSON; cut."""
+    said = "\n\n".join(f"{who}: {text}" for who, text in turns(value))
+    return bounded(said or value, most)
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,8 +77,10 @@ class CostOfRun(TypedDict):
 
 
 class Answer(TypedDict):
-    """Evaluations, the newest first."""
+    """Evaluations, the newest first; `counts` and `seconds` are of all, whatever is shown."""
 
+    counts: dict[str, int]
+    seconds: float
     total: int
     offset: int
     now: float
@@ -95,6 +97,7 @@ def answer(
     ids = [*runs, *([run] if run is not None else [])]
     chosen = panel.chosen(ids) if ids else panel.store.runs(project or None)
     named = {one.id: one for one in chosen}
+    seconds = [pulse.evaluation_seconds for pulse in panel.store.pulses() if pulse.run in named]
     total, rows = panel.store.evaluations(list(named), [status] if status else [], limit, offset)
     shown = list(dict.fromkeys(row.run for row in rows))
     missing: list[MissingShape] = [
@@ -103,6 +106,8 @@ def answer(
         for task, step, reason in panel.store.missing(id)
     ]
     return {
+        "counts": {each: panel.store.evaluations(list(named), [each], limit=0)[0] for each in STATUSES},
+        "seconds": math.fsum(seconds),
         "total": total,
         "offset": offset,
         "now": panel.clock(),

@@ -11,7 +11,7 @@ from midflight.analyse.flips import threshold
 from midflight.errors import ConfigError, NotFoundError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Ids, Text
-from midflight.panel.plain import bounded
+from midflight.panel.plain import bounded, readable
 from midflight.panel.references import curve_named
 from midflight.panel.shapes import BoundedText
 from midflight.records import EvalReport, Item, Output, Score
@@ -94,10 +94,11 @@ class AnswerShape(TypedDict):
 
 
 class Answer(TypedDict):
-    """An item."""
+    """An item; `kind` = that of the task, which says what the parts of a sample are: turns, choices, sides."""
 
     task: str
     label: str
+    kind: str
     item: ItemContent
     history: list[History]
     answers: list[AnswerShape]
@@ -133,6 +134,7 @@ def answer(
     return {
         "task": task,
         "label": first_curve.label,
+        "kind": first_curve.reports[-1].settings.kind,
         "item": _content(item, content),
         "history": histories,
         "answers": answers,
@@ -146,8 +148,8 @@ def _content(id: str, item: Item | None) -> ItemContent:
         return {"id": id, "row": {}, "target": None, "slices": {}, "cluster": None}
     return {
         "id": id,
-        "row": {str(name)[:200]: bounded(value) for name, value in list(item.row.items())[:MOST_COLUMNS]},
-        "target": None if item.target is None else bounded(item.target),
+        "row": {str(name)[:200]: readable(value) for name, value in list(item.row.items())[:MOST_COLUMNS]},
+        "target": None if item.target is None else readable(item.target),
         "slices": {name: str(value)[:200] for name, value in item.slices.items()},
         "cluster": item.cluster,
     }

@@ -15,7 +15,7 @@ from midflight.analyse.flips import FlipPoint, flip_curve, threshold
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Number, Text
-from midflight.panel.plain import bounded, estimate, evenly, metrics_of, packed, plain
+from midflight.panel.plain import bounded, estimate, evenly, metrics_of, packed, plain, turns
 from midflight.panel.references import ALLOWED, curve_named, reference_of
 from midflight.panel.shapes import EstimateShape
 from midflight.records import STATES, Item
@@ -260,12 +260,19 @@ def _item(matrix: _Matrix, row: int, at: int | None, flips: int, item: Item | No
 
 
 def title(item: Item | None) -> str:
-    """A few words of an item, to be known by."""
+    """A few words of an item, to be known by: how its question begins, else its columns."""
     if item is None:
         return ""
-    named = next((item.row[name] for name in _TITLES if isinstance(item.row.get(name), str)), None)
-    first = next((value for value in item.row.values() if isinstance(value, str)), None)
-    return bounded(named or first or item.row, TITLE)["text"]
+    texts = (_opening(item.row.get(name)) for name in (*_TITLES, *item.row))
+    columns = ", ".join(f"{name} = {bounded(value, TITLE)['text']}" for name, value in item.row.items())
+    return bounded(next((text for text in texts if text not in ("", item.id)), columns), TITLE)["text"]
+
+
+def _opening(value: Any) -> str:
+    """A text, or what is said first in a conversation, but for the system; else nothing."""
+    if isinstance(value, str):
+        return value.strip()
+    return next((text.strip() for who, text in turns(value) if who != "system"), "")
 
 
 def _flip_curve(panel: Panel, curve: Curve) -> list[FlipPoint]:

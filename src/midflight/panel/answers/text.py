@@ -5,7 +5,7 @@ from __future__ import annotations
 from midflight.errors import ConfigError, NotFoundError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Number, Text
-from midflight.panel.plain import bounded
+from midflight.panel.plain import bounded, readable
 from midflight.panel.references import curve_named
 from midflight.panel.shapes import BoundedText as Answer
 
@@ -37,7 +37,7 @@ def answer(
     if found is None:
         raise NotFoundError("item", got=item, hint=f"{task} has no such item")
     if column == "target":
-        return bounded(found.target, WHOLE)
+        return readable(found.target, WHOLE)
     if column not in found.row:
         raise NotFoundError("column", got=column, allowed=", ".join(map(str, found.row)))
-    return bounded(found.row[column], WHOLE)
+    return readable(found.row[column], WHOLE)
