@@ -8,6 +8,7 @@ import { findingsWords } from "../src/words/findings";
 import { gatesWords } from "../src/words/gates";
 import { helpWords } from "../src/words/help";
 import { itemsWords } from "../src/words/items";
+import { learn, t, type Word } from "../src/state/settings";
 import { projectWords } from "../src/words/project";
 import { zh } from "../src/words/zh";
 
@@ -25,7 +26,22 @@ test("both languages have the same words", () => {
 });
 
 test("both languages fill in the same values", () => {
-  for (const [word, english, chinese] of all) expect(holes(chinese), word).toEqual(holes(english));
+  for (const [word, english, chinese] of all) for (const form of english.split("|")) expect(holes(chinese), word).toEqual(holes(form));
+});
+
+test("one of a thing is one", () => {
+  learn({ "test.tokens": ["{n} token|{n} tokens", "{n} 词元"] });
+  const tokens = (n: string | number) => t("test.tokens" as Word, { n });
+  expect([tokens(1), tokens("1"), tokens(0), tokens(21), tokens("1,000")]).toEqual(["1 token", "1 token", "0 tokens", "21 tokens", "1,000 tokens"]);
+});
+
+/** Words with a number that is never 1. */
+const NEVER_ONE = ["compare.overall", "findings.detectors", "gates.newest", "items.thinned", "task.cut", "text.cut"];
+
+test("what is counted has a form for one of it", () => {
+  for (const [word, english] of all) {
+    if (!english.includes("|") && !NEVER_ONE.includes(word)) expect(english, word).not.toMatch(/\{n\}( \w+)? (characters|checkpoints|detectors|evaluations|findings|items|points|tasks|tokens|values|verdicts)\b/);
+  }
 });
 
 test("no word is empty, and Chinese is Chinese", () => {

@@ -36,13 +36,18 @@ function paints(): Paint {
   return { full: colours[0]!, none: style.getPropertyValue("--cell").trim(), failed: colours[1]!, gap: style.getPropertyValue("--card").trim() };
 }
 
+/** How strongly a share of the highest value covers its cell: a little is told from nothing. */
+export function opacityOf(share: number): number {
+  return share > 0 ? 0.15 + 0.85 * Math.min(share, 1) : 0;
+}
+
 function drawCell(ctx: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, share: number, state: number, paint: Paint): void {
   if (Number.isNaN(share) && (state === UNKNOWN || state === OK)) return;
   ctx.globalAlpha = 1;
   ctx.fillStyle = paint.none;
   ctx.fillRect(x, y, width, height);
   if (share > 0) {
-    ctx.globalAlpha = 0.15 + 0.85 * Math.min(share, 1);
+    ctx.globalAlpha = opacityOf(share);
     ctx.fillStyle = paint.full;
     ctx.fillRect(x, y, width, height);
   }

@@ -10,10 +10,10 @@ import type { Finding } from "../data/answers";
 import { href, numbers, value } from "../state/place";
 import { learn, named, t, theme } from "../state/settings";
 import { findingsWords } from "../words/findings";
-import { count, number } from "../words/numbers";
+import { count, number, tells, withMinus } from "../words/numbers";
 import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
-import { SeverityMark } from "../part/state";
+import { FindingCounts, SeverityMark } from "../part/state";
 import { Name, Seen } from "../part/text";
 import { Healthy } from "./run_findings";
 
@@ -26,12 +26,15 @@ function question(): string {
   return address("/api/findings", { project: value("project"), runs: numbers(value("runs")) });
 }
 
+/** The numbers that the sentence does not say already. */
 function Evidence({ finding }: { finding: Finding }) {
+  const others = Object.entries(finding.evidence).filter(([, one]) => !tells(finding.text, one));
+  if (!others.length) return null;
   return (
     <dl class="evidence">
-      {Object.entries(finding.evidence).map(([name, one]) => (
+      {others.map(([name, one]) => (
         <div key={name}>
-          <dt class="quiet"><Name text={name.replaceAll("_", " ")} /></dt>
+          <dt class="quiet"><Name text={named("evidence", name).replaceAll("_", " ")} /></dt>
           <dd class="number">{number(one)}</dd>
         </div>
       ))}
@@ -49,7 +52,7 @@ function FindingCard({ finding, run, name }: { finding: Finding; run: number; na
           <SeverityMark severity={finding.severity} /> {finding.kind.replaceAll("_", " ")} <span class="quiet">{named("severity", finding.severity)}</span>
         </h3>
         <p class="number quiet">{t("findings.window", { onset: count(finding.onset), noticed: count(finding.noticed) })}</p>
-        <p><Seen text={finding.text} /></p>
+        <p><Seen text={withMinus(finding.text)} /></p>
         <h4>{t("findings.meaning")}</h4>
         <p><Seen text={finding.meaning} /></p>
         <h4>{t("findings.advice")}</h4>
@@ -75,25 +78,47 @@ function RunSection({ row }: { row: FindingsAnswer["runs"][number] }) {
     <section class="run-findings">
       <h2>
         <a href={href(`/run/${row.run}`)}><Name text={row.name} /></a>
-        {diagnosis.algorithm && <span class="quiet"> {diagnosis.algorithm}</span>}
+        {diagnosis.algorithm && <span class="quiet"> {t("findings.as", { what: named("algorithm", diagnosis.algorithm) })}</span>}
       </h2>
       {diagnosis.findings.length ? diagnosis.findings.map((finding) => <FindingCard key={`${finding.kind}${finding.onset}`} finding={finding} run={row.run} name={row.name} />) : <Healthy diagnosis={diagnosis} />}
     </section>
   );
 }
 
-/** The page of findings; runs with findings first. */
+/** How grave the findings of a run are together: one that asks to stop before any number of warnings. */
+function weight({ diagnosis: { counts } }: FindingsAnswer["runs"][number]): number {
+  return counts ? 1e6 * counts.stop + 1e3 * counts.warn + counts.note : 0;
+}
+
+/** How many findings there are of each gravity, in how many runs, and how many runs have none. */
+function Summary({ rows }: { rows: readonly FindingsAnswer["runs"][number][] }) {
+  const ready = rows.filter((row) => row.diagnosis.status === "ready");
+  const ill = ready.filter(weight).length;
+  const counts = { stop: 0, warn: 0, note: 0 };
+  for (const { diagnosis } of ready) for (const one of diagnosis.findings) counts[one.severity] += 1;
+  const total = counts.stop + counts.warn + counts.note;
+  return (
+    <p class="summary">
+      <b>{total ? t("findings.all", { n: count(total) }) : t("findings.none")}</b>
+      {total > 0 && <> <FindingCounts counts={counts} /> {rows.length > 1 && t("findings.in", { n: ill })}</>}
+      <span class="quiet">
+        {ready.length > ill && rows.length > 1 && ` · ${t("findings.healthy", { n: count(ready.length - ill) })}`}
+        {rows.length > ready.length && ` · ${t("findings.unseen", { n: count(rows.length - ready.length) })}`}
+      </span>
+    </p>
+  );
+}
+
+/** The page of findings; the gravest run first. */
 export function FindingsPage() {
   const { value: answer, error } = useAnswer<FindingsAnswer>(question(), watching(null, ["findings", "new"]));
   if (!answer) return error ? <Failure text={error} /> : <Empty what="loading" />;
   if (!answer.runs.length) return <Empty what="runs" />;
-  const weight = (row: FindingsAnswer["runs"][number]) => row.diagnosis.findings.length;
   const rows = [...answer.runs].sort((a, b) => weight(b) - weight(a));
-  const healthy = rows.filter((row) => row.diagnosis.status === "ready" && !weight(row)).length;
   return (
     <main class="findings">
       {error && <Failure text={error} />}
-      <p class="quiet">{t("findings.summary", { runs: rows.length, healthy })}</p>
+      <Summary rows={rows} />
       {rows.map((row) => (
         <RunSection key={row.run} row={row} />
       ))}

@@ -1,14 +1,16 @@
 // Verdicts with the evidence of each rule, and what was promoted when and by which weights.
 
 import "../style/evidence.css";
+import { useEffect, useRef } from "preact/hooks";
 import { useAnswer, watching } from "../data/answer";
 import { address, report } from "../data/request";
 import type { GatesAnswer } from "../data/answers";
-import type { Decision, Subject } from "../data/answers";
+import type { Decision, Num, Subject } from "../data/answers";
 import { href, place, put, value } from "../state/place";
 import { learn, named, t } from "../state/settings";
 import { gatesWords } from "../words/gates";
-import { count, moment, number, parts, percent, pValue, toNumber } from "../words/numbers";
+import { oneLine, pathEnd } from "../words/hostile";
+import { count, moment, number, parts, percent, pValue, toNumber, withMinus } from "../words/numbers";
 import { Empty, Failure } from "../part/empty";
 import { spanOf, Whisker } from "../part/interval";
 import { Name, Seen } from "../part/text";
@@ -16,29 +18,39 @@ import { Name, Seen } from "../part/text";
 learn(gatesWords);
 
 const SHORT = 10;
+/** Verdicts that are open without a click. */
+const MOST_OPEN = 5;
+const SIGNS: Record<string, string> = { pass: "✓", done: "✓", fail: "✗", failed: "✗", inconclusive: "?" };
 
 function Outcome({ outcome }: { outcome: string }) {
-  const sign = outcome === "pass" || outcome === "done" ? "✓" : outcome === "fail" || outcome === "failed" ? "✗" : outcome === "inconclusive" ? "?" : "…";
   return (
     <b class={`outcome ${outcome}`}>
-      {sign} {named("outcome", outcome)}
+      {SIGNS[outcome] ?? "…"} {named("outcome", outcome)}
     </b>
   );
 }
 
 function Who({ subject }: { subject: Subject }) {
+  const named = !subject.run && subject.label.includes("@"); // a label that says the step itself
   return (
     <span>
       <Name text={subject.run || subject.label} />
-      {subject.step !== null && <span class="quiet number"> @ {count(subject.step)}</span>}
+      {subject.step !== null && !named && <span class="quiet number"> @ {count(subject.step)}</span>}
       {subject.weights && <code title={subject.weights}> {subject.weights.slice(0, SHORT)}</code>}
     </span>
   );
 }
 
+/** What a rule judges: a value, a change against the baseline, or their ratio, whose interval and bound are of it. */
+function judgedOf(rule: Decision): { value: Num | null; signed: boolean } {
+  if (rule.difference === null) return { value: rule.value, signed: false };
+  if (rule.reason.startsWith("ratio ") && toNumber(rule.baseline)) return { value: toNumber(rule.value) / toNumber(rule.baseline), signed: false };
+  return { value: rule.difference, signed: true };
+}
+
 /** What is judged on a scale with zero and the bound it is held against. */
 function Evidence({ rule }: { rule: Decision }) {
-  const judged = rule.difference ?? rule.value;
+  const judged = judgedOf(rule).value;
   if (judged === null) return null;
   const span = spanOf([{ value: judged, ci_low: rule.ci_low, ci_high: rule.ci_high }, { value: rule.bound, ci_low: null, ci_high: null }]);
   const finding = rule.outcome === "pass" ? "better" : rule.outcome === "fail" ? "worse" : "undecided";
@@ -50,40 +62,49 @@ function requirement(rule: Decision): string {
   return rule.task ? rule.requirement.slice(rule.requirement.indexOf(": ") + 1).trim() : rule.requirement;
 }
 
+/** A rule; its reason only where it is more than a sentence around the numbers beside it. */
 function DecisionRow({ rule }: { rule: Decision }) {
-  const shown = parts(rule.difference ?? rule.value, rule.ci_low, rule.ci_high, rule.difference !== null);
+  const judged = judgedOf(rule);
+  const shown = parts(judged.value, rule.ci_low, rule.ci_high, judged.signed);
+  const isProven = rule.p_pass !== null && rule.p_fail !== null;
   return (
     <tr title={rule.method}>
       <td><Outcome outcome={rule.outcome} /></td>
       <th scope="row">
         <Name text={rule.task ? `${rule.task} ${rule.metric}` : rule.rule} /> {rule.slice && <Name text={rule.slice} />} {rule.tier !== "blocking" && <span class="tag">{named("tier", rule.tier)}</span>}
-        <p class="quiet"><Seen text={requirement(rule)} /></p>
+        <p class="quiet"><Seen text={withMinus(requirement(rule))} /></p>
+        {!isProven && <p><Seen text={withMinus(rule.reason)} /></p>}
       </th>
-      <td class="number"><b>{shown.value}</b> <span class="quiet">{shown.low && `${shown.low} – ${shown.high}`}</span></td>
+      <td class="number"><b>{shown.value}</b> <span class="quiet">{shown.low && `[${shown.low}, ${shown.high}]`}</span></td>
       <td><Evidence rule={rule} /></td>
       <td class="number">{number(rule.bound)}</td>
       <td class="number">{count(rule.n)}{toNumber(rule.coverage) < 1 && <span class="partial"> {percent(rule.coverage)}</span>}</td>
       <td class="number">{pValue(rule.p_pass)}</td>
       <td class="number">{pValue(rule.p_fail)}</td>
-      <td class="quiet why"><Seen text={rule.reason} /></td>
     </tr>
   );
 }
 
-function Verdict({ verdict }: { verdict: GatesAnswer["verdicts"][number] }) {
-  const open = value("verdict") === verdict.id || (!value("verdict") && verdict.outcome !== "pass");
+function Verdict({ verdict, isNew }: { verdict: GatesAnswer["verdicts"][number]; isNew: boolean }) {
+  const isMeant = value("verdict") === verdict.id;
+  const open = isNew || isMeant;
+  const host = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (isMeant) host.current!.scrollIntoView({ block: "nearest" });
+  }, [isMeant]);
+  const untold = verdict.reasons.filter((reason) => !verdict.decisions.some((rule) => rule.reason && reason.endsWith(rule.reason)));
   return (
-    <details class="card verdict-card" open={open} onToggle={(event) => event.currentTarget.open && !open && put({ verdict: verdict.id })}>
+    <details ref={host} class={`card verdict-card ${isMeant ? "at" : ""}`} open={open} onToggle={(event) => event.currentTarget.open && !open && put({ verdict: verdict.id })}>
       <summary>
         <Outcome outcome={verdict.outcome} /> <Who subject={verdict.candidate} />
         {verdict.baseline && <span class="quiet"> {t("gates.against")} <Who subject={verdict.baseline} /></span>}
         <span class="quiet"> · {t("gates.policy")} <Name text={verdict.policy} /> · {moment(verdict.created_at)}{` · α ${number(verdict.alpha)}`}{verdict.look > 0 && ` · ${t("gates.look", { n: verdict.look })}`}</span>
       </summary>
-      {verdict.reasons.map((reason) => (
-        <p key={reason}><Seen text={reason} /></p>
+      {[...untold, ...verdict.warnings].map((text) => (
+        <p key={text}><Seen text={withMinus(text)} /></p>
       ))}
       <div class="scroll">
-        <table class="sheet">
+        <table class="sheet wide">
           <thead>
             <tr>
               <th />
@@ -94,7 +115,6 @@ function Verdict({ verdict }: { verdict: GatesAnswer["verdicts"][number] }) {
               <th class="number">n</th>
               <th class="number" title={t("gates.ppass.title")}>{t("gates.ppass")}</th>
               <th class="number" title={t("gates.pfail.title")}>{t("gates.pfail")}</th>
-              <th>{t("gates.reason")}</th>
             </tr>
           </thead>
           <tbody>{verdict.decisions.map((rule, i) => <DecisionRow key={i} rule={rule} />)}</tbody>
@@ -104,41 +124,58 @@ function Verdict({ verdict }: { verdict: GatesAnswer["verdicts"][number] }) {
   );
 }
 
-/** The end of a path that tells it from others: its last two parts. */
-function tail(path: string): string {
-  return path.split("/").slice(-2).join("/");
+/** A path by its end; the pointer tells all of it. */
+function Path({ path }: { path: string }) {
+  return <bdi title={oneLine(path, 1000)}>{pathEnd(path)}</bdi>;
 }
 
-/** What was released as what, when, by which weights and on whose word; `now` marks what holds. */
-function Releases({ answer }: { answer: GatesAnswer }) {
-  if (!answer.releases.length) return null;
-  const heads = ["gates.target", "gates.checkpoint", "gates.weights", "gates.when", "gates.by", "gates.verdict"] as const;
+/** Releases: as what, which checkpoint with which weights, since when, by which verdict. */
+function Releases({ answer, releases }: { answer: GatesAnswer; releases: GatesAnswer["releases"] }) {
+  const heads = ["gates.target", "gates.checkpoint", "gates.weights", "gates.since", "gates.by", "gates.verdict"] as const;
+  const verdictOf = (id: string) => answer.verdicts.find((verdict) => verdict.id === id);
   return (
-    <section class="released">
-      <h2>{t("gates.released")}</h2>
-      <div class="card scroll">
-        <table class="sheet">
-          <thead>
-            <tr>
-              {heads.map((head) => (
-                <th key={head}>{t(head)}</th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {answer.releases.map((one) => (
-              <tr key={`${one.execution}${one.target}`} class={one.current ? "" : "quiet"}>
-                <th scope="row" title={one.target}><Name text={tail(one.target)} /> {one.current && <span class="tag">{t("gates.current")}</span>}</th>
-                <td title={one.checkpoint}><Name text={tail(one.checkpoint)} /></td>
+    <div class="card scroll">
+      <table class="sheet wide">
+        <thead>
+          <tr>
+            {heads.map((head) => (
+              <th key={head}>{t(head)}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {releases.map((one) => {
+            const verdict = verdictOf(one.verdict);
+            return (
+              <tr key={`${one.execution}${one.target}`}>
+                <th scope="row"><b><Path path={one.target} /></b></th>
+                <td><Path path={one.checkpoint} /></td>
                 <td><code title={one.weights}>{one.weights.slice(0, SHORT)}</code></td>
                 <td class="number">{moment(one.at)}</td>
                 <td><Name text={one.who} most={30} /></td>
-                <td>{one.verdict && <a href={href("/gates", { ...place.value.values, verdict: one.verdict })}>{named("outcome", answer.verdicts.find((verdict) => verdict.id === one.verdict)?.outcome ?? "")} →</a>}</td>
+                <td>{verdict ? <a class="bare" href={href("/gates", { ...place.value.values, verdict: verdict.id })}><Outcome outcome={verdict.outcome} /> <Who subject={verdict.candidate} /></a> : <span class="quiet">{t("gates.unjudged")}</span>}</td>
               </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What is in production now, or that nothing is; and what was before. */
+function Production({ answer }: { answer: GatesAnswer }) {
+  const [now, before] = [answer.releases.filter((one) => one.current), answer.releases.filter((one) => !one.current)];
+  return (
+    <section class="released">
+      <h2>{t("gates.production")}</h2>
+      {now.length ? <Releases answer={answer} releases={now} /> : <p class="card">{t("gates.nothing")}</p>}
+      {before.length > 0 && (
+        <details>
+          <summary>{t("gates.before", { n: count(before.length) })}</summary>
+          <Releases answer={answer} releases={before} />
+        </details>
+      )}
     </section>
   );
 }
@@ -149,14 +186,14 @@ function Executions({ answer }: { answer: GatesAnswer }) {
     <section>
       <h2>{t("gates.executions")}</h2>
       <div class="card scroll">
-        <table class="sheet">
+        <table class="sheet wide">
           <tbody>
             {answer.executions.map((one) => (
               <tr key={one.id}>
                 <td class="number quiet">{moment(one.created)}</td>
                 <td><Outcome outcome={one.status} /></td>
                 <th scope="row"><Name text={one.workflow} /></th>
-                <td title={one.checkpoint}><Name text={tail(one.checkpoint)} /></td>
+                <td><Path path={one.checkpoint} /></td>
                 <td><code title={one.weights}>{one.weights.slice(0, SHORT)}</code></td>
                 <td>
                   {one.steps.map((step) => (
@@ -165,7 +202,7 @@ function Executions({ answer }: { answer: GatesAnswer }) {
                     </span>
                   ))}
                 </td>
-                <td class="quiet why"><Seen text={one.reason} /></td>
+                <td class="quiet why"><Seen text={withMinus(one.reason)} /></td>
               </tr>
             ))}
           </tbody>
@@ -181,7 +218,7 @@ function Audit({ answer }: { answer: GatesAnswer }) {
     <details>
       <summary>{t("gates.audit", { n: count(answer.num_audit) })}</summary>
       <div class="scroll">
-        <table class="sheet">
+        <table class="sheet wide">
           <tbody>
             {answer.audit.map((one, i) => (
               <tr key={i}>
@@ -190,7 +227,7 @@ function Audit({ answer }: { answer: GatesAnswer }) {
                 <td><Name text={one.workflow} /></td>
                 <td><Name text={one.step} /></td>
                 <td>{one.event}</td>
-                <td title={one.checkpoint}><Name text={tail(one.checkpoint)} /></td>
+                <td><Path path={one.checkpoint} /></td>
                 <td><code title={one.weights}>{one.weights.slice(0, SHORT)}</code></td>
               </tr>
             ))}
@@ -209,13 +246,13 @@ export function GatesPage() {
   return (
     <main class="gates">
       {!answer.verdicts.length && <Empty what="gates" />}
-      <Releases answer={answer} />
+      {(answer.verdicts.length > 0 || answer.releases.length > 0) && <Production answer={answer} />}
       {answer.num_verdicts > answer.verdicts.length && (
         <p class="note">{t("gates.newest", { n: answer.verdicts.length, total: answer.num_verdicts })}</p>
       )}
-      {answer.releases.length > 0 && <h2>{t("gates.verdicts")}</h2>}
-      {answer.verdicts.map((verdict) => (
-        <Verdict key={verdict.id} verdict={verdict} />
+      {answer.verdicts.length > 0 && <h2>{t("gates.verdicts")}</h2>}
+      {answer.verdicts.map((verdict, place) => (
+        <Verdict key={verdict.id} verdict={verdict} isNew={place < MOST_OPEN} />
       ))}
       <Executions answer={answer} />
       <Audit answer={answer} />

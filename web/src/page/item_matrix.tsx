@@ -1,7 +1,8 @@
 // The matrix with the names of its rows and the steps of its columns.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Matrix } from "../chart/matrix";
+import { Matrix, opacityOf } from "../chart/matrix";
 import type { ItemsAnswer } from "../data/answers";
 import { put } from "../state/place";
 import { t } from "../state/settings";
@@ -12,6 +13,8 @@ const ROW = 17;
 const NARROWEST = 120;
 const WIDEST_CELL = 64;
 const LABEL_SPACE = 46;
+/** Shares of the scale that the legend shows. */
+const SCALE = [0, 0.25, 0.5, 0.75, 1];
 
 function useWidth() {
   const host = useRef<HTMLDivElement>(null);
@@ -30,15 +33,15 @@ function Steps({ answer, width }: { answer: ItemsAnswer; width: number }) {
   const cell = width / checkpoints.length;
   const every = Math.max(1, Math.ceil(LABEL_SPACE / cell));
   return (
-    <svg class="steps" width={width} height="16" aria-hidden="true">
+    <svg class="steps" width={width} height="19" aria-hidden="true">
       {checkpoints.map((one, i) =>
         i % every === 0 || i === reference ? (
-          <text key={i} x={i * cell + cell / 2} y="11" text-anchor={i === 0 ? "start" : "middle"} dx={i === 0 ? -cell / 2 : 0} class={i === reference ? "reference" : ""}>
+          <text key={i} x={i === 0 && cell < LABEL_SPACE ? 0 : (i + 0.5) * cell} y="11" text-anchor={i === 0 && cell < LABEL_SPACE ? "start" : "middle"} class={i === reference ? "reference" : ""}>
             {count(one.step)}
           </text>
         ) : null,
       )}
-      {reference !== null && <path d={`M${reference * cell + cell / 2 - 3} 13h6l-3 3z`} />}
+      {reference !== null && <path d={`M${(reference + 0.5) * cell - 3.5} 13.5h7l-3.5 4z`} />}
     </svg>
   );
 }
@@ -48,11 +51,40 @@ function change(first: boolean | null, now: boolean | null): string {
   return first === true && now === false ? "▼" : "";
 }
 
+/** What the colours mean: two of them, or a scale where an item can be solved in part. */
+function Colours({ answer, lowest, highest }: { answer: ItemsAnswer; lowest: number; highest: number }) {
+  if (answer.binary)
+    return (
+      <>
+        <span><i class="cell full" /> {t("items.solved")}</span>
+        <span><i class="cell" /> {t("items.unsolved")}</span>
+      </>
+    );
+  return (
+    <span class="scale">
+      <Name text={answer.metric} most={30} /> {number(lowest)}{" "}
+      {SCALE.map((share) => (
+        <i class="cell" key={share}><i style={{ opacity: opacityOf(share) }} /></i>
+      ))}{" "}
+      {number(highest)}
+    </span>
+  );
+}
+
+interface ItemMatrixProps {
+  answer: ItemsAnswer;
+  values: Float32Array;
+  states: Uint8Array;
+  /** The row that is open; less than 0 = none. */
+  open: number;
+  /** Before the legend: how many there are. */
+  children: ComponentChildren;
+}
+
 /** Rows, columns and cells. */
-export function ItemMatrix({ answer, values, states, open }: { answer: ItemsAnswer; values: Float32Array; states: Uint8Array; open: number }) {
+export function ItemMatrix({ answer, values, states, open, children }: ItemMatrixProps) {
   const { host, width } = useWidth();
   const columns = answer.checkpoints.length;
-  const fitted = Math.min(width, columns * WIDEST_CELL);
   const finite = values.filter((one) => Number.isFinite(one));
   const lowest = answer.lowest === null ? finite.reduce((a, b) => Math.min(a, b), 0) : toNumber(answer.lowest);
   const highest = answer.highest === null ? finite.reduce((a, b) => Math.max(a, b), lowest + 1e-12) : toNumber(answer.highest);
@@ -63,16 +95,16 @@ export function ItemMatrix({ answer, values, states, open }: { answer: ItemsAnsw
   return (
     <div class="matrix-box">
       <p class="signs quiet">
-        <span><i class="cell full" /> {answer.binary ? t("items.solved") : number(highest)}</span>
-        <span><i class="cell" /> {answer.binary ? t("items.unsolved") : number(lowest)}</span>
+        {children}
+        <Colours answer={answer} lowest={lowest} highest={highest} />
         <span><i class="cell failed" /> {t("items.notok")}</span>
         <span>▲ {t("items.learned")}</span>
         <span>▼ {t("items.forgotten")}</span>
         {answer.reference !== null && <span>▾ {t("items.reference")}</span>}
       </p>
-      <div class="matrix-grid">
+      <div class="matrix-grid" style={{ gridTemplateColumns: `minmax(30%, 1fr) minmax(0, ${columns * WIDEST_CELL}px)` }}>
         <div class="corner quiet">{t("items.step")}</div>
-        <Steps answer={answer} width={fitted} />
+        <Steps answer={answer} width={width} />
         <ol class="item-names">
           {answer.items.map((item, row) => (
             <li key={item.id} class={row === open ? "at" : ""} onClick={() => pick(row)}>
@@ -90,7 +122,7 @@ export function ItemMatrix({ answer, values, states, open }: { answer: ItemsAnsw
             lowest={lowest}
             highest={highest}
             rowHeight={ROW}
-            width={fitted}
+            width={width}
             open={open < 0 ? null : { row: open, column: 0 }}
             reference={answer.reference}
             onPick={pick}

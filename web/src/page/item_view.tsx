@@ -1,15 +1,17 @@
 // One item: its prompt and target, and the model's answers side by side over checkpoints and runs.
 
 import { useAnswer } from "../data/answer";
-import { address, report } from "../data/request";
+import { address, report, type Parameters } from "../data/request";
 import { useRunsList } from "../data/runs_list";
-import type { Answer, BoundedText, ItemAnswer } from "../data/answers";
+import type { BoundedText, ItemAnswer } from "../data/answers";
 import { numbers, put, value } from "../state/place";
 import { named, t } from "../state/settings";
-import { count, number, toNumber } from "../words/numbers";
+import { number, toNumber } from "../words/numbers";
 import { Empty, Failure } from "../part/empty";
 import { LongText } from "../part/long_text";
 import { Name, Seen } from "../part/text";
+import { opacityOf } from "../chart/matrix";
+import { AnswerColumn, shareOf } from "./item_answer";
 
 /** Runs whose answers stand side by side. */
 const MOST_SIDES = 10;
@@ -62,8 +64,8 @@ function History({ answer }: { answer: ItemAnswer }) {
         <p key={row.run}>
           <span class="who"><Name text={row.name} most={24} /></span>
           {row.steps.map((step, i) => {
-            const score = toNumber(row.values[i]);
-            const kind = Number.isNaN(score) ? "none" : score >= 1 ? "full" : score > 0 ? "part" : "";
+            const share = shareOf(row.values[i], answer);
+            const kind = Number.isNaN(toNumber(row.values[i])) ? "none" : "";
             const state = row.states[i] ?? "";
             return (
               <button
@@ -73,7 +75,9 @@ function History({ answer }: { answer: ItemAnswer }) {
                 title={`${t("run.at")} ${step}: ${number(row.values[i])} ${named("item", state)}`}
                 aria-label={`${t("run.at")} ${step}: ${number(row.values[i])}`}
                 onClick={() => toggle(step)}
-              />
+              >
+                {!kind && <i style={{ opacity: opacityOf(share) }} />}
+              </button>
             );
           })}
         </p>
@@ -82,55 +86,19 @@ function History({ answer }: { answer: ItemAnswer }) {
   );
 }
 
-function Grade({ answer }: { answer: Answer }) {
-  const leading = answer.scores[0];
-  const score = toNumber(leading?.value);
-  const sign = Number.isNaN(score) ? "" : score >= 1 ? "✓" : score <= 0 ? "✗" : "";
-  return (
-    <span class={`grade ${sign === "✓" ? "better" : sign === "✗" ? "worse" : ""}`}>
-      {sign} {leading ? number(leading.value) : "–"}
-      {answer.state !== "ok" && <span class="partial"> {named("item", answer.state)}</span>}
-    </span>
-  );
-}
-
-function Facts({ output }: { output: Answer["outputs"][number] }) {
-  const facts = [
-    output.num_tokens !== null && t("item.tokens", { n: count(output.num_tokens) }),
-    output.finish_reason && t("item.finish", { how: output.finish_reason }),
-    output.logprob !== null && output.logprob !== undefined && `log p ${number(output.logprob)}`,
-  ];
-  return <p class="quiet">{facts.filter(Boolean).join(" · ")}</p>;
-}
-
-function AnswerColumn({ answer, alone }: { answer: Answer; alone: boolean }) {
-  return (
-    <article class="answer">
-      <h4>
-        <span class="number">{t("run.at")} {count(answer.step)}</span> <Grade answer={answer} />
-        {!alone && <span class="quiet who"><Name text={answer.name} most={22} /></span>}
-      </h4>
-      {answer.note && <p class="quiet"><Seen text={answer.note} /></p>}
-      {answer.outputs.map((output) => (
-        <div key={output.request} class="output">
-          {answer.outputs.length > 1 && <p class="quiet">{t("item.sample", { n: output.sample + 1 })}</p>}
-          <LongText given={output.text} whole={{ evaluation: answer.evaluation, request: output.request }} />
-          {output.error && <p class="error"><Seen text={output.error} /></p>}
-          <Facts output={output} />
-        </div>
-      ))}
-      {answer.scores.length > 1 && (
-        <p class="quiet scores">
-          {answer.scores.slice(1).map((score) => (
-            <span key={score.metric}><Name text={score.metric} /> {number(score.value)} </span>
-          ))}
-        </p>
-      )}
-    </article>
-  );
-}
-
 const SHORT = 60;
+
+const isJson = (text: string) => /^[[{]/.test(text);
+
+/** A column that is data rather than text. */
+function FoldedColumn({ column, given, whole }: { column: string; given: BoundedText; whole: Parameters }) {
+  return (
+    <details>
+      <summary class="quiet"><Name text={column} /></summary>
+      <LongText given={given} whole={whole} />
+    </details>
+  );
+}
 
 /** The columns of an item's row: short ones in a line, long ones below each other. */
 function ItemRow({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
@@ -149,15 +117,16 @@ function ItemRow({ answer, subject }: { answer: ItemAnswer; subject: Subject }) 
   return (
     <dl class="row">
       {long.slice(0, 1).map(show)}
-      {item.target && show(["target", item.target])}
-      {long.slice(1).map(show)}
       {short.length > 0 && (
-        <dd class="quiet short">
+        <dd class="short">
           {short.map(([column, text]) => (
-            <span key={column}><Name text={column} /> <Seen text={text.text} /></span>
+            <span key={column}><Name text={column} /> = <b><Seen text={text.text} /></b></span>
           ))}
         </dd>
       )}
+      {item.target && show(["target", item.target])}
+      {long.slice(1).map(([column, text]) => (isJson(text.text) ? <FoldedColumn key={column} column={column} given={text} whole={whole(column)} /> : show([column, text])))}
+      {columns.length > 0 && <dd class="quiet short">{t("item.prompt")}</dd>}
     </dl>
   );
 }
@@ -184,7 +153,7 @@ function Loaded({ answer, subject }: { answer: ItemAnswer; subject: Subject }) {
       <ItemRow answer={answer} subject={subject} />
       <div class="answers-side">
         {answer.answers.map((one) => (
-          <AnswerColumn key={`${one.run}/${one.step}/${one.evaluation}`} answer={one} alone={answer.history.length < 2} />
+          <AnswerColumn key={`${one.run}/${one.step}/${one.evaluation}`} answer={one} whole={answer} alone={answer.history.length < 2} />
         ))}
       </div>
     </>

@@ -102,13 +102,13 @@ function Loaded({ answer }: { answer: ItemsAnswer }) {
     <div class={`items-body ${open ? "split" : ""}`}>
       <div>
         {answer.note && <p class="note">{answer.note}</p>}
-        <p>
-          {answer.total ? <Pager offset={answer.offset} shown={answer.items.length} total={answer.total} most={PAGE} /> : <span class="quiet">{t("empty.match")}</span>}
-          {answer.num_checkpoints > answer.checkpoints.length && (
-            <span class="quiet"> {t("items.thinned", { n: answer.checkpoints.length, total: answer.num_checkpoints })}</span>
-          )}
-        </p>
-        {answer.items.length > 0 && <ItemMatrix answer={answer} values={values} states={states} open={place} />}
+        {!answer.total && <p class="quiet">{t("empty.match")}</p>}
+        {answer.items.length > 0 && (
+          <ItemMatrix answer={answer} values={values} states={states} open={place}>
+            {answer.items.length < answer.total ? <Pager offset={answer.offset} shown={answer.items.length} total={answer.total} most={PAGE} /> : <span>{t("items.count", { n: count(answer.total) })}</span>}
+            {answer.num_checkpoints > answer.checkpoints.length && <span>{t("items.thinned", { n: answer.checkpoints.length, total: answer.num_checkpoints })}</span>}
+          </ItemMatrix>
+        )}
       </div>
       {open && <ItemView key={open} run={answer.run} task={answer.task} label={answer.label} item={open} />}
     </div>

@@ -94,9 +94,10 @@ export function switchLanguage(): void {
   void speak(wanted);
 }
 
-/** Words in the reader's language; `{name}` in them is replaced. */
+/** Words in the reader's language; `{name}` in them is replaced, and of `one|many` that which `{n}` asks for is taken. */
 export function t(word: Word, values: Record<string, string | number> = {}): string {
-  return (look(word) ?? word).replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+  const [one, many = one] = (look(word) ?? word).split("|") as [string, string?];
+  return (String(values["n"]) === "1" ? one : many).replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
 /** Words for something that a server names, if the dictionaries have them; else its own name. */

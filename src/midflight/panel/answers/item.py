@@ -94,11 +94,15 @@ class AnswerShape(TypedDict):
 
 
 class Answer(TypedDict):
-    """An item; `kind` = that of the task, which says what the parts of a sample are: turns, choices, sides."""
+    """An item; `kind` = that of the task, which says what the parts of a sample are: turns, choices, sides; the range
+    is that of the metric that grades."""
 
     task: str
     label: str
     kind: str
+    lowest: float | None
+    highest: float | None
+    higher_is_better: bool | None
     item: ItemContent
     history: list[History]
     answers: list[AnswerShape]
@@ -130,11 +134,15 @@ def answer(
         answers += [_answer(panel, info, curve.reports[at], item, curve.metric) for at in wanted]
     if first_curve is None or not any(one["states"] and set(one["states"]) != {"unknown"} for one in histories):
         raise NotFoundError("item", got=item, hint=f"no run that was asked for has it in {task}")
+    last = first_curve.estimates[-1]
     previous, following = panel.store.neighbours(first_curve.reports[-1].task_fingerprint, item)
     return {
         "task": task,
         "label": first_curve.label,
         "kind": first_curve.reports[-1].settings.kind,
+        "lowest": last.lowest,
+        "highest": last.highest,
+        "higher_is_better": last.higher_is_better,
         "item": _content(item, content),
         "history": histories,
         "answers": answers,
