@@ -417,8 +417,11 @@ def test_evaluations_that_run_wait_and_failed(store):
         "busy",
     )
     assert answer["by_run"][0]["num_evaluations"] == 2
+    assert answer["counts"] == {"done": 2, "partial": 0, "failed": 0, "running": 1, "cancelled": 0}
+    assert answer["seconds"] == pytest.approx(answer["by_run"][0]["seconds"])
     only = answered(Panel(store, background=False), "/api/evaluations?status=running")
     assert [one["id"] for one in only["evaluations"]] == [handle.id]
+    assert (only["total"], only["counts"]["done"]) == (1, 2)
 
 
 # -- what is new -----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import math
 import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from midflight.engines import Fake
 from midflight.gate import decide, read_policy
 from midflight.gate.workflow import WorkflowExecutor
 from midflight.pipeline import evaluate_checkpoint
-from midflight.records import Progress
+from midflight.records import Item, Output, Progress, Request
 from midflight.run import Run
 from midflight.store import open_store
 from midflight.store.base import Block
@@ -171,9 +172,36 @@ def scale(url: str) -> None:
             store.finish_run(info.id, "finished")
 
 
+class Tries(Task):
+    """Sums in a conversation: who is wrong is told so, and tries again, three turns at most."""
+
+    def follow_up(self, item: Item, turns: Sequence[Output]) -> str | None:
+        """What is said back."""
+        done = turns[-1].text == str(item.target) or len(turns) == 3
+        return None if done else "No. Again: "
+
+
+def talk(url: str) -> None:
+    """Two attempts at each item over several turns: the first is right in its second turn, the other one never."""
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is it, doubled?"}]
+    given = [{"id": f"t{i}", "talk": asked, "a": i, "hints": {"half": [i / 2] * 40}} for i in range(4)]
+    fields = {"id": "id", "prompt": "{{ a }}: ", "target": "a + a", "metrics": ["exact_match"]}
+    tries = Tries("tries", given, samples=2, sampling={"temperature": 1.0}, **fields)
+
+    def said(request: Request) -> str:
+        item, sample, turn = request.id.split("/")
+        return str(2 * int(item[1:])) if (sample, turn) == ("0", "1") else "7"
+
+    with Run("talk", "tries", store=url, resume="never") as run:
+        for step in (0, 10):
+            run.log(step, loss=1.0)
+            evaluate_checkpoint(tries, Fake(said, version=f"tries-{step}"), run=run, progress=Progress(step))
+
+
 if __name__ == "__main__":
     for number in range(3):
         train(sys.argv[1], f"sft-seed{number}", number)
     fail(sys.argv[1])
     gate(sys.argv[1], Path(sys.argv[1].partition(":///")[2]).parent)
     scale(sys.argv[1])
+    talk(sys.argv[1])

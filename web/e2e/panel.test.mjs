@@ -279,7 +279,9 @@ test("gates: outcomes, the evidence of each rule, what was released when and by 
   const released = page.locator(".released tbody tr");
   assert.equal(await released.count(), 1);
   const told = await released.innerText();
-  for (const part of ["models/production", "now", "sft-seed0/checkpoint-600", weights.slice(0, 10), "pass"]) assert.ok(told.includes(part), `${part} in ${told}`);
+  assert.match(await page.locator(".released h2").innerText(), /In production now/);
+  assert.ok((await released.boundingBox()).y < (await cards.first().boundingBox()).y, "what is in production stands first");
+  for (const part of ["models/production", "sft-seed0/checkpoint-600", weights.slice(0, 10), "✓ pass sft-seed0 step 600"]) assert.ok(told.includes(part), `${part} in ${told}`);
   assert.equal(await released.locator("code").getAttribute("title"), weights);
   const { at } = (await (await fetch(`${panel.base}/api/gates`)).json()).releases[0];
   assert.ok(Math.abs(at - Date.now() / 1000) < 600);
@@ -288,13 +290,15 @@ test("gates: outcomes, the evidence of each rule, what was released when and by 
   const { verdicts } = await (await fetch(`${panel.base}/api/gates`)).json();
   for (const [place, verdict] of verdicts.entries()) {
     const card = cards.nth(place);
-    if (!(await card.evaluate((one) => one.open))) await card.locator("summary").click();
+    assert.ok(await card.evaluate((one) => one.open), "a pass is as open as a fail");
+    assert.doesNotMatch(await card.innerText(), /\de-\d|(?<![\w-])-\d/, "one minus, one way to give a small p");
     const rows = card.locator("tbody tr");
     assert.equal(await rows.count(), verdict.decisions.length);
     for (const [i, rule] of verdict.decisions.entries()) {
       const row = rows.nth(i);
       const text = await row.innerText();
-      for (const part of [rule.outcome, rule.metric, rule.slice, String(rule.n), rule.reason, String(rule.bound).replace("-", "−")]) assert.ok(text.includes(part), `${part} in ${text}`);
+      for (const part of [rule.outcome, rule.metric, rule.slice, String(rule.n), String(rule.bound).replace("-", "−")]) assert.ok(text.includes(part), `${part} in ${text}`);
+      assert.ok(!text.includes(rule.reason), "the numbers are told once");
       assert.equal(await row.locator(".whisker circle").count(), 1);
       assert.equal(await row.locator(".whisker .bound").count(), 1);
     }

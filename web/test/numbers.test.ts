@@ -44,7 +44,8 @@ describe("numbers with their intervals", () => {
     expect(tells("fell to -2.1e-06", -2.06e-6)).toBe(true);
     expect(tells("63% of the completions are cut", 0.645)).toBe(false);
     expect(tells("mean length 1.88 tokens", 0.02)).toBe(false);
-    expect(tells("it is NaN", "NaN")).toBe(false);
+    expect(tells("loss is nan", "NaN")).toBe(true);
+    expect(tells("loss is high", "NaN")).toBe(false);
   });
 
   test("large and small", () => {

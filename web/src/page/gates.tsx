@@ -30,12 +30,21 @@ function Outcome({ outcome }: { outcome: string }) {
   );
 }
 
+/** A run and its step; a label may say the step itself. */
+function Of({ subject }: { subject: Subject }) {
+  const saysStep = !subject.run && subject.label.includes("@");
+  return (
+    <>
+      <Name text={subject.run || subject.label} />
+      {subject.step !== null && !saysStep && <span class="quiet number"> {t("run.at")} {count(subject.step)}</span>}
+    </>
+  );
+}
+
 function Who({ subject }: { subject: Subject }) {
-  const named = !subject.run && subject.label.includes("@"); // a label that says the step itself
   return (
     <span>
-      <Name text={subject.run || subject.label} />
-      {subject.step !== null && !named && <span class="quiet number"> @ {count(subject.step)}</span>}
+      <Of subject={subject} />
       {subject.weights && <code title={subject.weights}> {subject.weights.slice(0, SHORT)}</code>}
     </span>
   );
@@ -148,12 +157,12 @@ function Releases({ answer, releases }: { answer: GatesAnswer; releases: GatesAn
             const verdict = verdictOf(one.verdict);
             return (
               <tr key={`${one.execution}${one.target}`}>
-                <th scope="row"><b><Path path={one.target} /></b></th>
-                <td><Path path={one.checkpoint} /></td>
-                <td><code title={one.weights}>{one.weights.slice(0, SHORT)}</code></td>
-                <td class="number">{moment(one.at)}</td>
-                <td><Name text={one.who} most={30} /></td>
-                <td>{verdict ? <a class="bare" href={href("/gates", { ...place.value.values, verdict: verdict.id })}><Outcome outcome={verdict.outcome} /> <Who subject={verdict.candidate} /></a> : <span class="quiet">{t("gates.unjudged")}</span>}</td>
+                <th scope="row" data-head={t("gates.target")}><b><Path path={one.target} /></b></th>
+                <td data-head={t("gates.checkpoint")}><Path path={one.checkpoint} /></td>
+                <td data-head={t("gates.weights")}><code title={one.weights}>{one.weights.slice(0, SHORT)}</code></td>
+                <td data-head={t("gates.since")}><span class="number">{moment(one.at)}</span></td>
+                <td data-head={t("gates.by")}><Name text={one.who} most={30} /></td>
+                <td data-head={t("gates.verdict")}>{verdict ? <a class="bare" href={href("/gates", { ...place.value.values, verdict: verdict.id })}><Outcome outcome={verdict.outcome} /> <Of subject={verdict.candidate} /></a> : <span class="quiet">{t("gates.unjudged")}</span>}</td>
               </tr>
             );
           })}
@@ -190,7 +199,7 @@ function Executions({ answer }: { answer: GatesAnswer }) {
           <tbody>
             {answer.executions.map((one) => (
               <tr key={one.id}>
-                <td class="number quiet">{moment(one.created)}</td>
+                <td><span class="number quiet">{moment(one.created)}</span></td>
                 <td><Outcome outcome={one.status} /></td>
                 <th scope="row"><Name text={one.workflow} /></th>
                 <td><Path path={one.checkpoint} /></td>
@@ -222,7 +231,7 @@ function Audit({ answer }: { answer: GatesAnswer }) {
           <tbody>
             {answer.audit.map((one, i) => (
               <tr key={i}>
-                <td class="number quiet">{moment(one.at)}</td>
+                <td><span class="number quiet">{moment(one.at)}</span></td>
                 <td><Name text={one.who} most={30} /></td>
                 <td><Name text={one.workflow} /></td>
                 <td><Name text={one.step} /></td>

@@ -20,15 +20,10 @@ export function shareOf(value: Num | null | undefined, { lowest, highest }: Rang
 }
 
 /** A sign where a score is wholly right or wholly wrong. */
-function Sign({ value, range }: { value: Num | null; range: Range }) {
+function signOf(value: Num | null, range: Range) {
   const share = range.higher_is_better === false ? 1 - shareOf(value, range) : shareOf(value, range);
   if (range.higher_is_better === null || !(share === 0 || share === 1)) return null;
   return share ? <b class="better">✓</b> : <b class="worse">✗</b>;
-}
-
-/** A score with its sign. */
-function Grade({ value, range }: { value: Num | null; range: Range }) {
-  return <span class="grade"><span class="number">{number(value)}</span> <Sign value={value} range={range} /></span>;
 }
 
 /** The name of a part of an attempt; empty where there is but one. */
@@ -66,6 +61,7 @@ function Samples({ answer, whole }: { answer: Answer; whole: ItemAnswer }) {
   const { kind } = whole;
   const samples = new Map<number, Output[]>();
   for (const output of answer.outputs) samples.set(output.sample, [...(samples.get(output.sample) ?? []), output]);
+  const parts = Math.max(...answer.outputs.map((output) => output.part)) + 1;
   const scores = answer.scores[0]?.samples ?? [];
   return (
     <>
@@ -73,16 +69,15 @@ function Samples({ answer, whole }: { answer: Answer; whole: ItemAnswer }) {
         <div class="sample" key={sample}>
           {samples.size > 1 && (
             <h5>
-              {t("item.sample", { n: sample + 1 })} {sample < scores.length && <Grade value={scores[sample]!} range={whole} />}
+              {t("item.sample", { n: sample + 1 })} {sample < scores.length && (signOf(scores[sample]!, whole) ?? <span class="number">{number(scores[sample])}</span>)}
             </h5>
           )}
           {outputs.map((output) => (
-            <OutputLine key={output.request} output={output} name={partOf(kind, output.part, outputs.length)} evaluation={answer.evaluation} />
+            <OutputLine key={output.request} output={output} name={partOf(kind, output.part, parts)} evaluation={answer.evaluation} />
           ))}
         </div>
       ))}
       {answer.num_outputs > answer.outputs.length && <p class="quiet">{t("chart.more", { n: count(answer.num_outputs - answer.outputs.length) })}</p>}
-      {kind === "generate" && answer.outputs.some((output) => output.part > 0) && <p class="quiet">{t("item.feedback")}</p>}
     </>
   );
 }
@@ -97,7 +92,7 @@ export function AnswerColumn({ answer, whole, alone }: { answer: Answer; whole: 
         {!alone && <span class="quiet who"><Name text={answer.name} most={22} /></span>}
       </h4>
       <p>
-        {leading ? <><span class="quiet"><Name text={leading.metric} /></span> <b><Grade value={leading.value} range={whole} /></b></> : "–"}
+        {leading ? <><span class="quiet"><Name text={leading.metric} /></span> <span class="grade"><b class="number">{number(leading.value)}</b> {signOf(leading.value, whole)}</span></> : "–"}
         {answer.state !== "ok" && <span class="partial"> {named("item", answer.state)}</span>}
       </p>
       {answer.note && <p class="quiet"><Seen text={answer.note} /></p>}

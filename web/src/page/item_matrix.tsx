@@ -11,8 +11,8 @@ import { Name } from "../part/text";
 
 const ROW = 17;
 const NARROWEST = 120;
-const WIDEST_CELL = 64;
 const LABEL_SPACE = 46;
+const DIGIT = 7;
 /** Shares of the scale that the legend shows. */
 const SCALE = [0, 0.25, 0.5, 0.75, 1];
 
@@ -31,12 +31,13 @@ function useWidth() {
 function Steps({ answer, width }: { answer: ItemsAnswer; width: number }) {
   const { checkpoints, reference } = answer;
   const cell = width / checkpoints.length;
+  const isWide = (step: number) => count(step).length * DIGIT > cell; // the first one then begins where its column does
   const every = Math.max(1, Math.ceil(LABEL_SPACE / cell));
   return (
     <svg class="steps" width={width} height="19" aria-hidden="true">
       {checkpoints.map((one, i) =>
         i % every === 0 || i === reference ? (
-          <text key={i} x={i === 0 && cell < LABEL_SPACE ? 0 : (i + 0.5) * cell} y="11" text-anchor={i === 0 && cell < LABEL_SPACE ? "start" : "middle"} class={i === reference ? "reference" : ""}>
+          <text key={i} x={i === 0 && isWide(one.step) ? 0 : (i + 0.5) * cell} y="11" text-anchor={i === 0 && isWide(one.step) ? "start" : "middle"} class={i === reference ? "reference" : ""}>
             {count(one.step)}
           </text>
         ) : null,
@@ -102,7 +103,7 @@ export function ItemMatrix({ answer, values, states, open, children }: ItemMatri
         <span>▼ {t("items.forgotten")}</span>
         {answer.reference !== null && <span>▾ {t("items.reference")}</span>}
       </p>
-      <div class="matrix-grid" style={{ gridTemplateColumns: `minmax(30%, 1fr) minmax(0, ${columns * WIDEST_CELL}px)` }}>
+      <div class="matrix-grid">
         <div class="corner quiet">{t("items.step")}</div>
         <Steps answer={answer} width={width} />
         <ol class="item-names">

@@ -6,7 +6,7 @@ import { useRunsList } from "../data/runs_list";
 import type { BoundedText, ItemAnswer } from "../data/answers";
 import { numbers, put, value } from "../state/place";
 import { named, t } from "../state/settings";
-import { number, toNumber } from "../words/numbers";
+import { count, number, toNumber } from "../words/numbers";
 import { Empty, Failure } from "../part/empty";
 import { LongText } from "../part/long_text";
 import { Name, Seen } from "../part/text";
@@ -80,6 +80,7 @@ function History({ answer }: { answer: ItemAnswer }) {
               </button>
             );
           })}
+          <span class="quiet number"> {row.steps.length > 1 && t("findings.steps", { from: count(row.steps[0]), to: count(row.steps[row.steps.length - 1]) })}</span>
         </p>
       ))}
     </div>
@@ -105,6 +106,7 @@ function ItemRow({ answer, subject }: { answer: ItemAnswer; subject: Subject }) 
   const { item } = answer;
   const whole = (column: string) => ({ run: subject.run, task: subject.task, item: item.id, column });
   const columns = Object.entries(item.row).filter(([, text]) => text.text !== item.id);
+  const hasTurns = answer.kind === "generate" && answer.answers.some((one) => one.outputs.some((output) => output.part > 0));
   const isShort = (text: { text: string }) => text.text.length <= SHORT && !text.text.includes("\n");
   const long = columns.filter(([, text]) => !isShort(text));
   const short = columns.filter(([, text]) => isShort(text));
@@ -126,7 +128,7 @@ function ItemRow({ answer, subject }: { answer: ItemAnswer; subject: Subject }) 
       )}
       {item.target && show(["target", item.target])}
       {long.slice(1).map(([column, text]) => (isJson(text.text) ? <FoldedColumn key={column} column={column} given={text} whole={whole(column)} /> : show([column, text])))}
-      {columns.length > 0 && <dd class="quiet short">{t("item.prompt")}</dd>}
+      {columns.length > 0 && <dd class="quiet short">{t("item.prompt")} {hasTurns && t("item.feedback")}</dd>}
     </dl>
   );
 }

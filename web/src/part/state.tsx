@@ -3,7 +3,8 @@
 import type { Conclusion, Counts, RunState, Severity } from "../data/answers";
 import { named, t } from "../state/settings";
 
-const SEVERITIES: readonly Severity[] = ["stop", "warn", "note"];
+/** From the gravest on. */
+export const SEVERITIES: readonly Severity[] = ["stop", "warn", "note"];
 
 /** The state of a run. */
 export function StateMark({ state }: { state: RunState }) {

@@ -24,7 +24,7 @@ export const gatesWords = {
   "gates.unjudged": ["without a verdict", "无判定"],
   "gates.verdict": ["verdict", "判定"],
   "gates.verdicts": ["Verdicts", "判定"],
-  "gates.weights": ["weights", "权重"],
+  "gates.weights": ["weights, SHA-256 of files", "权重文件的 SHA-256"],
   "outcome.cancelled": ["cancelled", "已取消"],
   "outcome.done": ["done", "完成"],
   "outcome.fail": ["fail", "不通过"],

@@ -84,6 +84,7 @@ export function withMinus(text: string): string {
 /** Whether a sentence has a number already, rounded as it may be: 0.6289 in "63% of them are cut". */
 export function tells(text: string, given: Num): boolean {
   const value = toNumber(given);
+  if (!Number.isFinite(value)) return /\b(nan|inf)/i.test(text);
   return [...text.matchAll(/(-?\d+(?:\.(\d+))?(?:e([+-]?\d+))?)( ?%)?/g)].some(([, digits, decimals = "", exponent = "0", share]) => {
     const unit = 10 ** (Number(exponent) - decimals.length) * (share ? 0.01 : 1);
     return Math.abs(Number(digits) * (share ? 0.01 : 1) - value) <= unit * 0.5000001;
