@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { count, duration, number, parts, percent, pValue, tells, withInterval, withMinus } from "../src/words/numbers";
+import { count, duration, number, parts, percent, pValue, withInterval } from "../src/words/numbers";
 
 // the terminal's rules: src/midflight/show/lines.py has the same cases
 describe("numbers with their intervals", () => {
@@ -32,20 +32,6 @@ describe("numbers with their intervals", () => {
 
   test("missing is never zero", () => {
     for (const shown of [number(null), percent(null), count(null), duration(null), pValue(null)]) expect(shown).toBe("–");
-  });
-
-  test("a sentence of the server has one minus", () => {
-    expect(withMinus("difference -0.66 [-0.69, -.5] since 2026-11-30, half-5, 1e-5")).toBe("difference −0.66 [−0.69, −.5] since 2026-11-30, half-5, 1e-5");
-  });
-
-  test("a sentence tells a number that it rounds", () => {
-    expect(tells("63% of the completions are cut", 0.62890625)).toBe(true);
-    expect(tells("mean length 1.88 tokens after 9.61 at the start", 9.607421875)).toBe(true);
-    expect(tells("fell to -2.1e-06", -2.06e-6)).toBe(true);
-    expect(tells("63% of the completions are cut", 0.645)).toBe(false);
-    expect(tells("mean length 1.88 tokens", 0.02)).toBe(false);
-    expect(tells("loss is nan", "NaN")).toBe(true);
-    expect(tells("loss is high", "NaN")).toBe(false);
   });
 
   test("large and small", () => {

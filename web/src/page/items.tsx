@@ -1,6 +1,5 @@
 // Items × checkpoints: which were learned and forgotten, and what the model said to each.
 
-import "../style/evidence.css";
 import "../style/items.css";
 import { useMemo } from "preact/hooks";
 import { useAnswer, watching } from "../data/answer";
@@ -17,15 +16,16 @@ import { Choices } from "../part/choices";
 import { Choose } from "../part/choose";
 import { Empty, Failure } from "../part/empty";
 import { FlipCurve } from "../part/flip_curve";
+import { Later } from "../part/later";
 import { Pager } from "../part/pager";
 import { Name } from "../part/text";
 import { ItemMatrix } from "./item_matrix";
-import { ItemView } from "./item_view";
 
 learn(itemsWords);
 
 const FILTERS = ["flipped", "learned", "forgotten", "solved", "unsolved", "failed"] as const;
 const PAGE = 500;
+const loadItem = () => import("./item_view").then((module) => module.ItemView);
 
 /** The run and the task whose items are shown: those of the URL, else the newest run that was evaluated. */
 function subjectOf(list: RunsAnswer): { run: number; task: string; label: string } | null {
@@ -110,7 +110,7 @@ function Loaded({ answer }: { answer: ItemsAnswer }) {
           </ItemMatrix>
         )}
       </div>
-      {open && <ItemView key={open} run={answer.run} task={answer.task} label={answer.label} item={open} />}
+      {open && <Later key={open} load={loadItem} props={{ run: answer.run, task: answer.task, label: answer.label, item: open }} meanwhile={<section class="item-view" />} />}
     </div>
   );
 }

@@ -1,5 +1,6 @@
 // A choice that stands in the URL.
 
+import "../style/choose.css";
 import { put } from "../state/place";
 import { t } from "../state/settings";
 

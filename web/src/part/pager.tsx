@@ -1,5 +1,6 @@
 // Which rows of many are shown, and the way to the others.
 
+import "../style/choose.css";
 import { put } from "../state/place";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";

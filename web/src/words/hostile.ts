@@ -29,15 +29,6 @@ export function pieces(text: string): Piece[] {
   return out;
 }
 
-const MOST_OF_PATH = 52;
-
-/** The end of a path, which tells it from others: its last two parts, cut in the middle where they are long. */
-export function pathEnd(path: string): string {
-  const end = oneLine(path.split("/").filter(Boolean).slice(-2).join("/"), 400);
-  const half = (MOST_OF_PATH - 1) / 2;
-  return end.length > MOST_OF_PATH ? `${end.slice(0, Math.floor(half))}…${end.slice(-Math.ceil(half))}` : end;
-}
-
 /** A short name in one line, bounded, for titles and canvases. */
 export function oneLine(text: string, most = 120): string {
   const shown = pieces(text.slice(0, most + 1).replace(/[\t\n]+/g, " "))

@@ -74,23 +74,6 @@ export function withInterval(value: Num | null, low: Num | null, high: Num | nul
   return shown.low ? `${shown.value} [${shown.low}, ${shown.high}]` : shown.value;
 }
 
-const HYPHEN = /(^|[\s([])-(?=\.?\d)/g;
-
-/** A sentence with its negative numbers as all others have them. */
-export function withMinus(text: string): string {
-  return text.replace(HYPHEN, "$1−");
-}
-
-/** Whether a sentence has a number already, rounded as it may be: 0.6289 in "63% of them are cut". */
-export function tells(text: string, given: Num): boolean {
-  const value = toNumber(given);
-  if (!Number.isFinite(value)) return /\b(nan|inf)/i.test(text);
-  return [...text.matchAll(/(-?\d+(?:\.(\d+))?(?:e([+-]?\d+))?)( ?%)?/g)].some(([, digits, decimals = "", exponent = "0", share]) => {
-    const unit = 10 ** (Number(exponent) - decimals.length) * (share ? 0.01 : 1);
-    return Math.abs(Number(digits) * (share ? 0.01 : 1) - value) <= unit * 0.5000001;
-  });
-}
-
 /** A probability as papers give it. */
 export function pValue(given: Num | null): string {
   const value = toNumber(given);

@@ -94,7 +94,7 @@ class AnswerShape(TypedDict):
 
 
 class Answer(TypedDict):
-    """An item; `kind` is the task's and says what parts of a sample are, the range is that of the metric that grades."""
+    """An item; `kind` is the task's and says what parts of a sample are; the range is of the metric that grades."""
 
     task: str
     label: str
