@@ -6,7 +6,7 @@ const server = process.env["MIDFLIGHT_SERVER"] ?? "http://127.0.0.1:8765";
 const FILES = [
   { name: "series", test: /src\/(chart\/(series_picture|smooth)|data\/(curves|live_runs)|part\/curve_grid|page\/run_findings)\./ },
   { name: "charts", test: /uplot|src\/(chart\/(?!matrix)|data\/decode|part\/swatch)/ },
-  { name: "frame", test: /preact|preload-helper|src\/(data\/(request|answer|live)|state\/|words\/(numbers|hostile)|part\/(text|empty|later|interval|state|choices))\b/ },
+  { name: "frame", test: /preact|preload-helper|src\/(data\/(base64|request|answer|live)|state\/|words\/(numbers|hostile)|part\/(text|empty|later|interval|state|choices))\b/ },
 ];
 
 // `vite build` makes index.html and assets/ for the server; `vite build --mode report` makes report.html, all in one file.

@@ -1,7 +1,6 @@
 // Items × checkpoints as a picture: a row an item, a column a checkpoint, a cell its score.
 
 import { useEffect, useRef } from "preact/hooks";
-import { COLOURS } from "./palette";
 import { theme } from "../state/settings";
 
 export interface MatrixProps {
@@ -27,13 +26,12 @@ interface Paint {
   full: string;
   none: string;
   failed: string;
-  gap: string;
 }
 
 function paints(): Paint {
   const style = getComputedStyle(document.documentElement);
-  const colours = COLOURS[theme.value];
-  return { full: colours[0]!, none: style.getPropertyValue("--cell").trim(), failed: colours[1]!, gap: style.getPropertyValue("--card").trim() };
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  return { full: colour("--learned"), none: colour("--cell"), failed: colour("--forgotten") };
 }
 
 /** How strongly a share of the highest value covers its cell: a little is told from nothing. */

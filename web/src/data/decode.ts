@@ -1,6 +1,7 @@
 // Curves out of an answer of /api/series: base64 of little-endian floats, one x array for all.
 
 import type { SeriesAnswer } from "./answers";
+import { bytes, floats } from "./base64";
 
 export interface Odd {
   x: number;
@@ -39,19 +40,6 @@ export interface Decoded {
   leftOut: string[];
   buckets: number;
   exact: boolean;
-}
-
-/** The bytes that a base64 text stands for. */
-export function bytes(base64: string): Uint8Array<ArrayBuffer> {
-  const text = atob(base64);
-  const out = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i);
-  return out;
-}
-
-/** Floats of a base64 text. */
-export function floats(base64: string): Float32Array<ArrayBuffer> {
-  return new Float32Array(bytes(base64).buffer);
 }
 
 /** All that an answer holds. */

@@ -3,7 +3,7 @@
 import "../style/items.css";
 import { useMemo } from "preact/hooks";
 import { useAnswer, watching } from "../data/answer";
-import { bytes, floats } from "../data/decode";
+import { bytes, floats } from "../data/base64";
 import { address, report } from "../data/request";
 import { useRunsList } from "../data/runs_list";
 import type { ItemsAnswer, RunsAnswer } from "../data/answers";
@@ -15,7 +15,6 @@ import { count } from "../words/numbers";
 import { Choices } from "../part/choices";
 import { Choose } from "../part/choose";
 import { Empty, Failure } from "../part/empty";
-import { FlipCurve } from "../part/flip_curve";
 import { Later } from "../part/later";
 import { Pager } from "../part/pager";
 import { Name } from "../part/text";
@@ -25,6 +24,7 @@ learn(itemsWords);
 
 const FILTERS = ["flipped", "learned", "forgotten", "solved", "unsolved", "failed"] as const;
 const PAGE = 500;
+const loadCurve = () => import("../part/flip_curve").then((module) => module.FlipCurve);
 const loadItem = () => import("./item_view").then((module) => module.ItemView);
 
 /** The run and the task whose items are shown: those of the URL, else the newest run that was evaluated. */
@@ -137,7 +137,7 @@ export function ItemsPage() {
           ))}
       </div>
       {error && <Failure text={error} />}
-      {answer && <FlipCurve points={answer.flip_curve} />}
+      {answer && answer.flip_curve.length > 1 && !value("item") && <Later load={loadCurve} props={{ points: answer.flip_curve }} meanwhile={<div class="flip-curve" />} />}
       {answer && !report && <Filters answer={answer} />}
       {answer ? <Loaded answer={answer} /> : !error && <Empty what="loading" />}
     </main>

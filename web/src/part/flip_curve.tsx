@@ -25,7 +25,7 @@ export function FlipCurve({ points }: { points: readonly FlipPoint[] }) {
     return { ...EMPTY, ...spelling("step"), lines: ROWS.map(line) };
   }, [points, theme.value]);
   const last = points[points.length - 1];
-  if (!last || points.length < 2) return null;
+  if (!last) return null;
   return (
     <div class="flip-curve">
       <CurveCard title={t("items.course", { n: count(last.n) })} picture={picture} focus={null} height={132} notes={[]} />
