@@ -1,8 +1,8 @@
 """Dicts that the Hugging Face Trainer prints, ``{'loss': 0.5, 'epoch': 0.1}``, between progress bars and other lines.
 
-They hold no step. It is taken from the progress bar beside them (transformers redraws it after each dict) where those
-steps rise by one and the same interval; else a record's step is its number, and that is said. An epoch that falls back
-to the first begins another run; one that falls back less far, a resume.
+Mostly they hold no step. It is taken from the progress bar beside them (transformers redraws it after each dict) where
+those steps rise by one and the same interval, or with the epoch; else a record's step is its number, and that is said.
+An epoch that falls back to the first begins another run; one that falls back less far, a resume.
 """
 
 from __future__ import annotations
@@ -23,9 +23,20 @@ _PAIR = re.compile(
     rf"['\"]([^'\"{{}}]{{1,500}})['\"]\s*:\s*(?:[\w.]+\()?(?:({NUMBER})|['\"]\s*({NUMBER})\s*['\"])\)?\s*(?=[,}}])"
 )
 _NUM_KEYS = re.compile(r"['\"]\s*:")
-_BAR = re.compile(r"\s*\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[")
+_BAR = re.compile(r"(?:^|[\]}])\s*\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[")
+"""A bar without a label; where carriage returns were lost, one stands behind the other."""
+_NAMED_STEP = re.compile(
+    r"(?<![\w/.-])(?:(?:global|train)[_ ]?step|step|iter(?:ation)?|update|rollout|perf|eval)[\s=:#\[(]{1,3}"
+    r"(\d{1,18})(?:/(\d{1,18}))?[\])\s:,|-]{0,4}$",
+    re.IGNORECASE,
+)
+"""A step just before a dict: ``step 12: {…}`` (slime), ``Global step 3: {…}`` (OpenRLHF)."""
+_BEFORE = 60
+_SOME, _ROUNDED = 3, 0.01
+_OF_PLANNED = re.compile(r"['\"]global_step/max_steps['\"]\s*:\s*['\"](\d{1,18})/(\d{1,18})['\"]")
+"""ms-swift."""
 _TOTAL = re.compile(r"\s*Total optimization steps = ([\d,]+)")
-_STEP_KEYS = ("step", "global_step", "train/global_step", "current_steps")
+_STEP_KEYS = ("step", "global_step", "train/global_step", "current_steps", "train/step", "rollout/step")
 _OF_A_RECORD = frozenset({"loss", "eval_loss", "reward", "epoch"})
 SUMMARY = frozenset({"train_runtime", "train_loss"})
 """A dict with the first of these and no `loss` sums the run up: it is no point of a curve."""
@@ -35,6 +46,7 @@ class HFConsole(LineImporter):
     """The printed records of a Trainer."""
 
     label = "HF / TRL console"
+    is_part = True
 
     def __init__(self) -> None:
         self._next_total: int | None = None
@@ -50,19 +62,24 @@ class HFConsole(LineImporter):
         """Reads all dicts of a line; a progress bar is noted."""
         if text.startswith('{"'):  # JSON lines
             return False
+        found, end = False, 0
         if "{" in text:
-            found = False
             for raw in _DICT.finditer(text):
+                self._bars(text[end : raw.start()])
+                end = raw.end()
                 found |= self._dict(raw[0], text, raw.start(), records)
-            if found:
-                return True
-        if "/" in text and (bar := _BAR.match(text)) is not None:
-            self._see(int(bar[1]), int(bar[2]))
+        if "%|" in text:
+            self._bars(text[end:])
         elif "Total opt" in text and (total := _TOTAL.match(text)) is not None:
             self._next_total = step_of(total[1])
             if not self._before:
                 self._total = records.planned = self._next_total
-        return False
+        return found
+
+    def _bars(self, text: str) -> None:
+        if "%|" in text:
+            for bar in _BAR.finditer(text):
+                self._see(int(bar[1]), int(bar[2]))
 
     def _see(self, done: int, total: int) -> None:
         if self._total is None:
@@ -77,15 +94,16 @@ class HFConsole(LineImporter):
         values = {key: float((plain or quoted).replace(",", "")) for key, plain, quoted in found}
         if not any(key in _OF_A_RECORD or key in _STEP_KEYS or canonical_name(key) for key in values):
             return False
-        if missing := len(_NUM_KEYS.findall(raw)) - len(found):
-            for _ in range(missing):
-                records.source.skip("texts among the values", raw)
+        step, planned = _step_beside(raw, text[max(0, at - _BEFORE) : at])
+        for _ in range(len(_NUM_KEYS.findall(raw)) - len(found)):
+            records.source.skip("texts among the values", raw)
         if "train_runtime" in values and "loss" not in values:
             records.summary.update(values)
             return True
-        step = next((step_of(values.pop(key)) for key in _STEP_KEYS if key in values), None)
+        own = [step_of(values.pop(key)) for key in _STEP_KEYS if key in values]
+        step = next((one for one in own if one is not None), step)
         if step is not None:
-            records.add_line(text, at, step, values)
+            records.add_line(text, at, step, values, planned)
             return True
         self._without_step(text, at, values, records)
         return True
@@ -123,11 +141,18 @@ class HFConsole(LineImporter):
         if self._total is not None and self._total > 1:
             records.planned, records.reached = records.planned or self._total, self._bar or None
         for steps in (self._after, self._before):
-            if _rise_evenly([step for step, is_eval in zip(steps, self._is_eval, strict=True) if not is_eval]):
+            trained = [step for step, is_eval in zip(steps, self._is_eval, strict=True) if not is_eval]
+            if _rise_evenly(trained) or _rise_with(trained, self._epochs):
                 records.relabel(steps)
                 records.note_run("steps: from the progress bar beside each record")
                 return
         records.note_run("steps: the number of the record; the log names none")
+
+
+def _step_beside(raw: str, before: str) -> tuple[int | None, int | None]:
+    """The step, and the planned ones, that a dict holds as a text, or that stand just before it."""
+    found = _OF_PLANNED.search(raw) if "global_step/" in raw else _NAMED_STEP.search(before)
+    return (None, None) if found is None else (int(found[1]), int(found[2]) if found[2] else None)
 
 
 def _rise_evenly(steps: Sequence[int]) -> bool:
@@ -147,4 +172,15 @@ def _rise_evenly(steps: Sequence[int]) -> bool:
         or (number == len(gaps) - 1 and 0 < gap < interval)
         or (gap < 0 and steps[number + 1] % interval == 0)
         for number, gap in enumerate(gaps)
+    )
+
+
+def _rise_with(steps: Sequence[int], epochs: Sequence[float]) -> bool:
+    """Whether steps are those of the epochs, as exactly as the log rounds these (to two digits at least)."""
+    if len(steps) != len(epochs) or len(steps) < _SOME or not epochs[-1]:
+        return False
+    per_epoch = steps[-1] / epochs[-1]
+    rounding = _ROUNDED * per_epoch + 1
+    return all(b - a > 2 * rounding for a, b in pairwise(steps)) and all(
+        abs(step - per_epoch * epoch) <= rounding for step, epoch in zip(steps, epochs, strict=True)
     )
