@@ -331,3 +331,182 @@ def test_names_of_other_tools():
         "valid_rate",
     ]
     assert [name for name in evaluations if is_evaluation(name)] == ["valid_loss", "loss/val", "eval_token_acc"]
+
+
+def test_espnet_counts_batches_on_and_takes_means_of_validation(tmp_path):
+    def line(text: str) -> str:
+        return f"[node1] 2024-05-01 10:00:00,123 (trainer:700) INFO: {text}\n"
+
+    text = line("1/4epoch started")
+    for epoch in (1, 2):
+        for at in (1, 51):
+            text += line(
+                f"{epoch}epoch:train:{at}-{at + 49}batch: iter_time=0.003, loss_ctc=50.5, acc=4.5e-04, "
+                f"loss={90 - 10 * epoch - at / 10:.3f}, grad_norm=12.5, optim0_lr0=6.250e-07, train_time=0.73"
+            )
+        text += line(
+            f"{epoch}epoch results: [train] iter_time=0.002, loss=71.0, time=2 minutes and 3.5 seconds, "
+            f"total_count={110 * epoch}, [valid] loss={60 - epoch}, acc=0.4, total_count={11 * epoch}, [att_plot] time=9.1"
+        )
+    run = run_of(tmp_path, text)
+    assert points(run, "loss") == [(50, 79.9), (100, 74.9), (160, 69.9), (210, 64.9)]
+    assert points(run, "eval_loss") == [(110, 59), (220, 58)]
+    assert points(run, "learning_rate")[0] == (50, 6.25e-07)
+    assert run.planned_steps == 440
+    assert "step_time" not in run.canonical.values()  # it is the time a batch waits for its data
+    assert "time/iter_time" in run.series
+    assert [(one.kind, one.count) for one in run.unread][:1] == [("means of an epoch, logged by the batch as well", 2)]
+
+
+def test_espnet_results_alone_and_funasr_updates(tmp_path):
+    text = "".join(
+        f"INFO: {n}epoch results: [train] loss={9 - n}, total_count={80 * n}, [valid] loss=7\n" for n in (1, 2)
+    )
+    run = run_of(tmp_path, text)
+    assert points(run, "loss") == [(80, 8), (160, 7)]
+    text = "".join(f"2epoch:train:{n}-{n + 49}batch:{n + 549}num_updates: loss=0.2, acc=0.9\n" for n in (1, 51))
+    assert points(run_of(tmp_path, text), "loss") == [(550, 0.2), (600, 0.2)]
+
+
+def test_marian(tmp_path):
+    text = (
+        "[2024-01-15 05:05:16] [config] after-batches: 4000\n"
+        "[2024-01-15 05:05:16] [config] cost-type: ce-mean\n"
+        "[2024-01-15 05:21:33] Ep. 1 : Up. 500 : Sen. 662,406 : Cost 91.5 : Time 704.91s : 8907.95 words/s"
+        " : L.r. 9.3750e-06\n"
+        "[2024-01-15 05:29:03] Ep. 1 : Up. 1000 : Sen. 1,319,392 : Cost 6.25 * 414,436 @ 9,000 after 1,414,436"
+        " : Time 450.29s : 13859.72 words/s : gNorm 1.5\n"
+        "[2024-01-15 05:30:00] [valid] Ep. 1 : Up. 1000 : ce-mean-words : 5.25 : new best\n"
+        "[2024-01-15 05:30:01] [valid] Ep. 1 : Up. 1000 : bleu : 20.5 : stalled 2 times (last best: 21.5)\n"
+    )
+    run = run_of(tmp_path, text)
+    assert points(run, "loss") == [(500, 91.5), (1000, 6.25)]
+    assert points(run, "eval_loss") == [(1000, 5.25)]
+    assert points(run, "throughput") == [(500, 8907.95), (1000, 13859.72)]
+    assert points(run, "grad_norm") == [(1000, 1.5)]
+    assert run.series["valid/bleu"].values.tolist() == [20.5]
+    assert run.planned_steps == 4000
+    assert run.config["cost-type"] == "ce-mean"
+    assert run.series["Cost"].walls is not None
+
+
+def test_tables_of_a_notebook_copied_as_text(tmp_path):
+    table = "Step\tTraining Loss\tValidation Loss\tWer Ortho\n"
+    text = (
+        "first run\n [30/30 07:58, Epoch 3/3]\n"
+        + table
+        + "10\t2.5\t2.6\t30.5\n20\tNo log\t2.4\t29.5\n30\t1.5\t2.2\t28\n\n"
+        "10\t9.9\t9.9\t9.9\n"  # no row: there is a line between
+    )
+    text = text.replace("28\n\n", "28\nsaved\n")
+    run = run_of(tmp_path, text + "second run\n [12/30 01:00 < 02:00, 0.1 it/s, Epoch 1/3]\n")
+    assert points(run, "loss") == [(10, 2.5), (30, 1.5)]
+    assert points(run, "eval_loss") == [(10, 2.6), (20, 2.4), (30, 2.2)]
+    assert run.series["eval_wer_ortho"].values.tolist() == [30.5, 29.5, 28]
+    assert run.planned_steps == 30
+    assert not run.truncated
+    path = tmp_path / "two.log"
+    path.write_text(
+        text + " [12/30 01:00 < 02:00, 0.1 it/s, Epoch 1/3]\n" + table + "10\t2.5\t2.7\t31\n", encoding="utf-8"
+    )
+    first, second = read_any(path)
+    assert (first.last_step, second.last_step, first.truncated, second.truncated) == (30, 10, False, True)
+
+
+def test_tables_of_a_notebook_as_html(tmp_path):
+    cells = [("1", "No log", "0.5", "0.8"), ("2", "0.25", "0.625", "0.9")]
+    html = [
+        "  <progress value='20' max='20'></progress>\n",
+        "  [20/20 07:58, Epoch 2/2]\n",
+        '<table border="1">\n',
+        '<tr style="x">\n',
+    ]
+    html += [f"  <th>{name}</th>\n" for name in ("Epoch", "Training Loss", "Validation Loss", "Accuracy")] + ["</tr>\n"]
+    for row in cells:
+        html += ["<tr>\n", *(f"  <td>{cell}</td>\n" for cell in row), "</tr>\n"]
+    html += ["</table><p>"]
+    output = "TrainOutput(global_step=20, training_loss=0.25, metrics={'train_runtime': 12.5, 'epoch': 2.0})"
+    outputs = [{"data": {"text/html": html}}, {"data": {"text/plain": [output]}}]
+    notebook = {"cells": [{"cell_type": "code", "outputs": outputs}]}
+    for text in (json.dumps(notebook, indent=1), "".join(html) + "\n" + output):
+        run = run_of(tmp_path, text, "train.ipynb")
+        assert points(run, "loss") == [(20, 0.25)]
+        assert points(run, "eval_loss") == [(10, 0.5), (20, 0.625)]
+        assert points(run, "eval_accuracy") == [(10, 0.8), (20, 0.9)]
+        assert run.summary["train_runtime"] == 12.5
+
+
+def test_table_of_a_model_card(tmp_path):
+    text = (
+        "It achieves the following results on the evaluation set:\n- Loss: 0.7\n\n"
+        "The following hyperparameters were used during training:\n- learning_rate: 5e-05\n- training_steps: 300\n\n"
+        "### Training results\n\n"
+        "| Training Loss | Epoch | Step | Validation Loss | Rewards/margins |\n"
+        "|:-------------:|:-----:|:----:|:---------------:|:---------------:|\n"
+        "| No log        | 1.0   | 100  | 0.75            | 0.5             |\n"
+        "| 0.5           | 2.0   | 200  | 0.625           | 1.5             |\n\n"
+        "| Parameter | Value |\n|---|---|\n| 1 | 2 |\n"
+    )
+    run = run_of(tmp_path, text, "README.md")
+    assert points(run, "loss") == [(200, 0.5)]
+    assert points(run, "eval_loss") == [(100, 0.75), (200, 0.625)]
+    assert run.series["eval_rewards/margins"].values.tolist() == [0.5, 1.5]
+    assert run.config == {"learning_rate": "5e-05", "training_steps": "300"}
+    assert run.planned_steps == 300
+
+
+def test_a_notebook_that_shows_its_table_as_it_grows(tmp_path):
+    head = "Step\tTraining Loss\treward\tcompletions / mean_length\n"
+    rows = ["1\t0.5\t0.25\t100\n", "2\t0.4\t0.5\t90\n", "3\t0.3\t0.75\t80\n"]
+    run = run_of(tmp_path, "output:\n" + head + rows[0] + "\n" + head + "".join(rows[:2]) + "\n" + head + "".join(rows))
+    assert points(run, "reward") == [(1, 0.25), (2, 0.5), (3, 0.75)]
+    assert points(run, "completion_length") == [(1, 100), (2, 90), (3, 80)]
+    assert ("rows shown before", 3) in [(one.kind, one.count) for one in run.unread]
+
+
+def test_steps_below_headings_of_epochs_go_on_counting(tmp_path):
+    text = "".join(
+        f"Epoch {epoch}/3\n-----\n" + "".join(f"Batch {n}/250 | Loss: {4 - epoch} | LR: 1.0e-04\n" for n in (50, 250))
+        for epoch in (1, 2, 3)
+    )
+    run = run_of(tmp_path, text)
+    assert points(run, "loss") == [(50, 3), (250, 3), (300, 2), (500, 2), (550, 1), (750, 1)]
+    assert run.planned_steps == 750
+
+
+def test_lines_that_call_themselves_an_evaluation(tmp_path):
+    text = (
+        "2024-10-08 13:45:39 - INFO exp train epoch_num: 1, global_step: 100, loss: 0.75, mr: 40\n"
+        "2024-10-08 13:45:49 - INFO exp train epoch_num: 1, global_step: 200, loss: 0.5, mr: 30\n"
+        "2024-10-08 13:45:59 - INFO exp valid epoch_num: 1, global_step: 200, loss: 0.625, mr: 35\n"
+        "Epoch [2/3] Step [300/900] Validation: loss=0.6\n"
+    )
+    run = run_of(tmp_path, text)
+    assert points(run, "loss") == [(100, 0.75), (200, 0.5)]
+    assert run.series["valid/loss"].values.tolist() == [0.625]
+    assert run.series["validation/loss"].steps.tolist() == [300]
+    assert {"valid/loss", "valid/mr", "validation/loss"} <= run.eval_keys
+
+
+def test_train_loss_beside_a_validation_loss_is_of_training(tmp_path):
+    text = "".join(
+        f"[2024-09-23 15:56:10 UTC] Step {n}/900 | Train Loss: 3.5 | Val Loss: 3.75 | LR: 0.0003\n" for n in (100, 200)
+    )
+    run = run_of(tmp_path, text)
+    assert points(run, "loss") == [(100, 3.5), (200, 3.5)]
+    assert points(run, "eval_loss") == [(100, 3.75), (200, 3.75)]
+    assert "Train Loss" not in run.eval_keys
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "| epoch   1 |   {step}/ 2983 batches | lr 0.00 | ms/batch 45.68 | loss  {loss} | ppl  2050.44",
+        "[rank 0] step {step}   loss {loss}  lr 0.00  tok/s 8,420  mfu 2.1%",
+        "step {step} loss {loss} lr 0.00",
+    ],
+)
+def test_names_and_numbers_with_blanks_between(tmp_path, line):
+    run = run_of(tmp_path, "".join(line.format(step=200 * n, loss=f"{8 - n}.25") + "\n" for n in (1, 2, 3)))
+    assert points(run, "loss") == [(200, 7.25), (400, 6.25), (600, 5.25)]
+    assert points(run, "learning_rate") == [(200, 0), (400, 0), (600, 0)]

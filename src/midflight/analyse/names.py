@@ -18,7 +18,7 @@ _ACTOR = r"(?:\w*actor/|policy/)?"
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     # what was measured on held-out data
-    "eval_loss": (rf"{_E}(?:lm_)?loss", "tel", rf"{_E}.*cross_?entropy(?:loss)?",
+    "eval_loss": (rf"{_E}(?:lm_)?loss", "tel", rf"{_E}ce_mean(?:_words)?", rf"{_E}.*cross_?entropy(?:loss)?",
                   rf"{_E}.*[_/](?:lm_)?loss(?:/avg|_value)?", r"loss[_/](?:val|valid|validation|eval)"),
     "eval_perplexity": (rf"{_E}(?:.*_)?(?:ppl|perplexity)", rf"{_E}.*perplexity"),
     "eval_bits_per_byte": (rf"{_E}bpb", rf"{_E}bits_per_byte"),
@@ -32,7 +32,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
              "loss_metrics/global_avg_loss", "metrics/train/languagecrossentropy", "loss_total", "logits_loss",
              "reduced_train_loss", "loss_step", "loss_(?:avg|mean)", "(?:avg|mean|average)_(?:train_)?loss",
              "loss[_/]train", "cross_?entropy(?:_?loss)?", "ce_loss", "xent", "(?:batch|running|step)_loss",
-             "loss_epoch"),
+             "loss_epoch", "cost"),
     "loss_max": ("loss_metrics/global_max_loss",),
     "policy_loss": (rf"{_ACTOR}pg_loss", rf"{_ACTOR}actor_loss/avg", "policy_loss", "loss/policy_avg", "actor_loss",
                     "loss_pg", "policy_gradient_loss"),
@@ -46,7 +46,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "value_grad_norm": ("critic/grad_norm",),
     "learning_rate": ("learning_rate", "lr", rf"{_ACTOR}lr", r"lr_\w+/group0", r"optim(?:izer)?/(?:lr|learning_rate)",
                       r"optim/(?:learning_rate_group0|lr_\(group_0\))", r"lr_\w*(?:adam|sgd)\w*",
-                      "(?:act|actor|policy)_lr"),
+                      "(?:act|actor|policy)_lr", r"l\.r\.", r"(?:optim0_)?lr_?0"),
     "param_norm": ("params?_norm", "weight_norm"),
     "zero_gradients": ("num_zeros",),
     "loss_scale": ("loss_scale", "grad_scale"),
@@ -110,7 +110,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "throughput": ("tokens_per_sec(?:ond)?", "throughput/tokens_per_sec", "tok/s(?:ec)?", "tps", "wps",
                    "perf/throughput", "throughput", "train_tokens_per_second", "tok(?:ens)?_per_s(?:ec(?:ond)?)?",
                    "tokens?/s(?:ec(?:ond)?)?", "throughput/device/(?:tokens_per_second|tps(?:_.actual_avg.)?)",
-                   "(?:tokens?/s|tgs|tokens_per_sec(?:ond)?)(?:/|_per_)(?:device|gpu)"),
+                   "words/s", "(?:tokens?/s|tgs|tokens_per_sec(?:ond)?)(?:/|_per_)(?:device|gpu)"),
     "step_time": ("step_time", "timing_s/step", "perf/time_per_step", "iteration_time", r"time_metrics/end_to_end\(s\)",
                   r"elapsed_time_per_iteration_\(m?s\)", "step_avg", "dt", "timeperf/train_step", "ms", "sec/step",
                   "step_time_(?:s|sec|ms)", "iter_time", "ms/iter", "s/it", "perf/step_time", "total_step_time",

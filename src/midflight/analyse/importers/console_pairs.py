@@ -13,25 +13,55 @@ from collections.abc import Iterable
 from midflight.analyse.importers._numbers import NUMBER, SCALE, UNIT, scaled
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
-from midflight.analyse.names import CLOCKS, canonical_name
+from midflight.analyse.names import CLOCKS, canonical_name, is_evaluation
 
 _STEP = re.compile(
-    r"(?<![\w/.-])(?:global[_ ]?step|train[_ ]?step|step|iter(?:ation)?|update|batch|it)s?\b"
+    r"(?:(?<![\w/.-])(?:global[_ ]?step|train[_ ]?step|step|iter(?:ation)?|update|batch|it)s?\b|^[#\s]*i\b(?=[:=]))"
     r"[\]\s:=#\[(]{1,4}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?",
     re.IGNORECASE,
 )
 _EPOCH = re.compile(
-    r"(?<![\w/.-])(?:epochs?|ep)\b[\]\s:=#\[(]{1,4}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?\]?", re.IGNORECASE
+    r"(?<![\w/.-])(?:epochs?|ep|epoch_(?:num|idx|id))\b[\]\s:=#\[(]{1,4}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?\]?",
+    re.IGNORECASE,
 )
+_HEADING = re.compile(r"[\W\d]*epoch[\s:=#\[(]{0,4}(\d{1,9})(?:\s*(?:/|of)\s*(\d{1,9}))?\W*", re.IGNORECASE)
+"""A line above the steps of an epoch, ``Epoch 3/10``, that names it for them."""
 _AFTER_EPOCH = re.compile(r"[\s,|:]*[\[(]?(\d{1,18})\s*/\s*(\d{1,18})[\])]?(?=[\s,:])")
 _BAR = re.compile(r"\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[[^\]]*?, (?=[A-Za-z])")
 _NAME = r"[A-Za-z_][\w/@.-]{0,120}(?: [A-Za-z][\w/@.-]{0,60})?"
 _END = r"(?=[\s,|;)\]}]|$)(?!\s+days?\b)"
 _PAIR = re.compile(rf"(?<![\w/@.-])({_NAME}(?: in s)?)\s*[:=]\s*({NUMBER}){SCALE}{UNIT}{_END}")
-_BLANK_PAIR = re.compile(rf"(?:[|,;:\])]|\s-)\s*({_NAME}) ({NUMBER}){SCALE}{UNIT}{_END}")
+_BLANK_PAIR = re.compile(rf"(?:[|,;:\])]|\s-|(?<=\d)\s|\s\s)\s*({_NAME}) {{1,9}}({NUMBER}){SCALE}{UNIT}{_END}")
 """A name and a number with nothing between, ``| loss 2.31 |``: believed only of a quantity that is known."""
+_HELD_OUT = r"(valid(?:ation)?|val|eval(?:uation)?|test|dev)"
+_EVAL_BEFORE = re.compile(rf"(?:^|[\s\[(|>]){_HELD_OUT}\s?(?:set\s?)?[\])|:>,-]{{0,3}}\s*$", re.IGNORECASE)
+_EVAL_AFTER = re.compile(
+    r"(?:[A-Za-z_]{1,20}[\s:=#\[(]{1,4}\d{1,18}(?:\s*(?:/|of)\s*\d{1,18})?[\])\s|,:-]{1,4}){1,2}"
+    rf"[\[(]?{_HELD_OUT}\s?(?:set\s?)?[\])|:>-](?!\s*[-+.\d])",
+    re.IGNORECASE,
+)
+"""A word beside the step that says that all of the line was measured on held-out data."""
+_AMBIGUOUS = frozenset({"test", "dev"})
+_SIGNS = (":", "=", "|", ",", "loss ")
+_SHORT = 100
 _NOT_VALUES = frozenset(
-    {"step", "steps", "iter", "iteration", "epoch", "ep", "update", "batch", "it", "global_step", "micro_step"}
+    {
+        "step",
+        "steps",
+        "iter",
+        "iteration",
+        "epoch",
+        "ep",
+        "update",
+        "batch",
+        "it",
+        "global_step",
+        "micro_step",
+        "epoch_num",
+        "epoch_idx",
+        "epoch_id",
+        "i",
+    }
 )
 
 
@@ -44,20 +74,27 @@ class ConsolePairs(LineImporter):
     def __init__(self) -> None:
         self._offset, self._last = 0, -1
         self._epoch: int | None = None
+        self._heading: tuple[int | None, int | None] = (None, None)
         self._epochs, self._planned = array("q"), 0
         self._named: set[str] = set()
 
     def line(self, text: str, records: Records) -> bool:
         """Reads one line."""
-        if len(text) > 20_000 or not any(sign in text for sign in ":=|,"):
+        if len(text) < _SHORT and "poch" in text.lower() and (heading := _HEADING.fullmatch(text)) is not None:
+            self._heading = int(heading[1]), int(heading[2]) if heading[2] else None
+            return False
+        if len(text) > 20_000 or not any(sign in text for sign in _SIGNS):
             return False
         found = _step(text)
         if found is None:
             return False
         at, step, planned, epoch, num_epochs = found
+        if epoch is None:
+            epoch, num_epochs = self._heading
         values = _values(text, at)
         if not values:
             return False
+        values = self._held_out(text, at, values)
         if step is None:
             self._of_an_epoch(text[:at], epoch or 0, num_epochs, values, records)
             return True
@@ -72,6 +109,14 @@ class ConsolePairs(LineImporter):
         self._named.update(values)
         records.add_line(text, at, step, values, planned)
         return True
+
+    def _held_out(self, text: str, at: int, values: dict[str, float]) -> dict[str, float]:
+        """Values of a line that calls itself an evaluation get its word before them: ``valid/loss``."""
+        found = _EVAL_BEFORE.search(text, max(0, at - _SHORT), at) or _EVAL_AFTER.match(text, at)
+        if found is None or (found[1].lower() in _AMBIGUOUS and not self._named.intersection(values)):
+            return values
+        prefix = found[1].lower()
+        return {name if is_evaluation(name) else f"{prefix}/{name}": value for name, value in values.items()}
 
     def _counted_on(self, step: int, planned: int | None, epoch: int | None) -> int:
         """The step since the first epoch, where the log counts them anew in each."""

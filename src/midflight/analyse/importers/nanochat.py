@@ -27,6 +27,6 @@ class Nanochat(LineImporter):
         if not values:
             return False
         step, planned = found[1] or found[3], found[2] or found[4]
-        evaluation = found[3] is not None and "raining" not in text  # "Step 00010/00700 | Training loss: …"
+        evaluation = found[3] is not None and not any("train" in name.lower() for name in values)
         records.add_line(text, found.start(), int(step), values, int(planned) if planned else None, evaluation)
         return True
