@@ -490,11 +490,11 @@ def test_lines_that_call_themselves_an_evaluation(tmp_path):
 
 def test_train_loss_beside_a_validation_loss_is_of_training(tmp_path):
     text = "".join(
-        f"[2024-09-23 15:56:10 UTC] Step {n}/900 | Train Loss: 3.5 | Val Loss: 3.75 | LR: 0.0003\n" for n in (100, 200)
+        f"[2024-09-23 15:56:10 UTC] Step {n}/900 | Train Loss: 3.5 | Val Loss: 3.75 | LR: 0.0003\n" for n in (100, 200, 300)
     )
     run = run_of(tmp_path, text)
-    assert points(run, "loss") == [(100, 3.5), (200, 3.5)]
-    assert points(run, "eval_loss") == [(100, 3.75), (200, 3.75)]
+    assert points(run, "loss") == [(100, 3.5), (200, 3.5), (300, 3.5)]
+    assert points(run, "eval_loss") == [(100, 3.75), (200, 3.75), (300, 3.75)]
     assert "Train Loss" not in run.eval_keys
 
 
@@ -510,3 +510,34 @@ def test_names_and_numbers_with_blanks_between(tmp_path, line):
     run = run_of(tmp_path, "".join(line.format(step=200 * n, loss=f"{8 - n}.25") + "\n" for n in (1, 2, 3)))
     assert points(run, "loss") == [(200, 7.25), (400, 6.25), (600, 5.25)]
     assert points(run, "learning_rate") == [(200, 0), (400, 0), (600, 0)]
+
+
+def test_step_lines_of_others_are_no_evaluations_of_nanochat(tmp_path):
+    text = "".join(f"Epoch 1/3 | Step {n}/22643 | Loss: nan | 9.2s   \n" for n in (100, 200, 300))
+    run = run_of(tmp_path, text)
+    assert not run.eval_keys
+    assert [step for step, _ in points(run, "loss")] == [100, 200, 300]
+
+
+def test_padded_steps_dotted_and_long_names_and_parts_in_brackets(tmp_path):
+    text = "".join(
+        f"Iteration {step:>9} | Train Loss: 2.5 (cls:1.5 pred:1.0) | Val. Loss: 2.25 (cls:1.25 pred:1.0) "
+        "| Val Peri NFL MABE: 7.5 um\n"
+        for step in (0, 500, 1000)
+    )
+    run = run_of(tmp_path, text)
+    assert points(run, "loss") == [(0, 2.5), (500, 2.5), (1000, 2.5)]
+    assert points(run, "eval_loss") == [(0, 2.25), (500, 2.25), (1000, 2.25)]
+    assert {"cls", "pred"} <= run.trained
+    assert {"Val. Loss/cls", "Val. Loss/pred", "Val Peri NFL MABE"} <= run.eval_keys
+
+
+def test_clocks_as_texts_in_printed_dicts(tmp_path):
+    line = (
+        "{{'loss': 2.5, 'epoch': 0.02, 'global_step/max_steps': '{n}/100', 'percentage': '{n}.00%', "
+        "'elapsed_time': '1m {n}s', 'remaining_time': '56m 45s'}}\n"
+    )
+    run = run_of(tmp_path, "".join(line.format(n=n) for n in (1, 2)))
+    assert points(run, "elapsed_time") == [(1, 61), (2, 62)]
+    assert points(run, "percentage") == [(1, 1), (2, 2)]
+    assert "texts among the values" not in {one.kind for one in run.unread}

@@ -159,7 +159,7 @@ _MAX_NAMES = 1 << 16
 
 
 def _normal(name: str) -> str:
-    return re.sub(r"[\s-]+", "_", name.strip().lower())
+    return re.sub(r"\.?[\s-]+", "_", name.strip().lower())
 
 
 @lru_cache(maxsize=_MAX_NAMES)

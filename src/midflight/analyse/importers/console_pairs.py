@@ -17,11 +17,11 @@ from midflight.analyse.names import CLOCKS, canonical_name, is_evaluation
 
 _STEP = re.compile(
     r"(?:(?<![\w/.-])(?:global[_ ]?step|train[_ ]?step|step|iter(?:ation)?|update|batch|it)s?\b|^[#\s]*i\b(?=[:=]))"
-    r"[\]\s:=#\[(]{1,4}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?",
+    r"[\]\s:=#\[(]{1,12}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?",
     re.IGNORECASE,
 )
 _EPOCH = re.compile(
-    r"(?<![\w/.-])(?:epochs?|ep|epoch_(?:num|idx|id))\b[\]\s:=#\[(]{1,4}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?\]?",
+    r"(?<![\w/.-])(?:epochs?|ep|epoch_(?:num|idx|id))\b[\]\s:=#\[(]{1,12}(\d{1,18})(?!\.?\d)(?:\s*(?:/|of)\s*(\d{1,18}))?\]?",
     re.IGNORECASE,
 )
 _HEADING = re.compile(r"[\W\d]*epoch[\s:=#\[(]{0,4}(\d{1,9})(?:\s*(?:/|of)\s*(\d{1,9}))?\W*", re.IGNORECASE)
@@ -30,7 +30,8 @@ _AFTER_EPOCH = re.compile(r"[\s,|:]*[\[(]?(\d{1,18})\s*/\s*(\d{1,18})[\])]?(?=[\
 _BAR = re.compile(r"\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[[^\]]*?, (?=[A-Za-z])")
 _NAME = r"[A-Za-z_][\w/@.-]{0,120}(?: [A-Za-z][\w/@.-]{0,60})?"
 _END = r"(?=[\s,|;)\]}]|$)(?!\s+days?\b)"
-_PAIR = re.compile(rf"(?<![\w/@.-])({_NAME}(?: in s)?)\s*[:=]\s*({NUMBER}){SCALE}{UNIT}{_END}")
+_LONG_NAME = r"(?<=\| )[A-Za-z][\w/@.-]{0,60}(?: [A-Za-z][\w/@.-]{0,60}){2,4}"
+_PAIR = re.compile(rf"({_LONG_NAME}|(?<![\w/@.-]){_NAME}(?: in s)?)\s*[:=]\s*({NUMBER}){SCALE}{UNIT}{_END}")
 _BLANK_PAIR = re.compile(rf"(?:[|,;:\])]|\s-|(?<=\d)\s|\s\s)\s*({_NAME}) {{1,9}}({NUMBER}){SCALE}{UNIT}{_END}")
 """A name and a number with nothing between, ``| loss 2.31 |``: believed only of a quantity that is known."""
 _HELD_OUT = r"(valid(?:ation)?|val|eval(?:uation)?|test|dev)"
@@ -163,10 +164,28 @@ class ConsolePairs(LineImporter):
 def _values(text: str, at: int) -> dict[str, float]:
     """Numbers by name from a place on, if one is a quantity that is known; else those known that stand before it."""
     values = _numbers(_PAIR.findall(text, at))
+    if len(values) > 1 and ") " in text:
+        values = _named_apart(text, at)
     known = _known(_numbers(_BLANK_PAIR.findall(text, max(at - 1, 0))))
     if known or _known(values):
         return {**known, **values}
     return _known(_numbers([*_PAIR.findall(text[:at]), *_BLANK_PAIR.findall(text[:at])]))
+
+
+def _named_apart(text: str, at: int) -> dict[str, float]:
+    """Numbers by name, where one in brackets that is there already gets the name before the bracket: ``val/acc``."""
+    values: dict[str, float] = {}
+    outer = ""
+    for found in _PAIR.finditer(text, at):
+        name, value, factor = found.groups(default="")
+        before = text[at : found.start()]
+        if before.count("(") <= before.count(")"):
+            outer = name
+        elif name in values and outer:
+            name = f"{outer}/{name}"
+        if name.lower() not in _NOT_VALUES:
+            values[name] = scaled(value, factor)
+    return values
 
 
 def _numbers(pairs: Iterable[tuple[str, str, str]]) -> dict[str, float]:

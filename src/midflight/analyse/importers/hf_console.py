@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
-from midflight.analyse.importers._numbers import NUMBER, step_of
+from midflight.analyse.importers._numbers import NUMBER, step_of, value_of
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 from midflight.analyse.names import canonical_name, is_evaluation
@@ -22,6 +22,7 @@ _DICT = re.compile(r"\{\s*['\"][^{}]{1,100000}\}")
 _PAIR = re.compile(
     rf"['\"]([^'\"{{}}]{{1,500}})['\"]\s*:\s*(?:[\w.]+\()?(?:({NUMBER})|['\"]\s*({NUMBER})\s*['\"])\)?\s*(?=[,}}])"
 )
+_CLOCK = re.compile(r"'(percentage|elapsed_time|remaining_time)':\s*'([^'{}]{1,60})'")
 _NUM_KEYS = re.compile(r"['\"]\s*:")
 _BAR = re.compile(r"(?:^|[\]}])\s*\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[")
 """A bar without a label; where carriage returns were lost, one stands behind the other."""
@@ -94,8 +95,13 @@ class HFConsole(LineImporter):
         values = {key: float((plain or quoted).replace(",", "")) for key, plain, quoted in found}
         if not any(key in _OF_A_RECORD or key in _STEP_KEYS or canonical_name(key) for key in values):
             return False
+        num_read = len(found)
+        if "percentage" in raw:
+            clocks = {key: value for key, text in _CLOCK.findall(raw) if (value := value_of(key, text)) is not None}
+            num_read += len(clocks.keys() - values.keys())
+            values.update(clocks)
         step, planned = _step_beside(raw, text[max(0, at - _BEFORE) : at])
-        for _ in range(len(_NUM_KEYS.findall(raw)) - len(found)):
+        for _ in range(len(_NUM_KEYS.findall(raw)) - num_read - ("global_step/" in raw)):
             records.source.skip("texts among the values", raw)
         if "train_runtime" in values and "loss" not in values:
             records.summary.update(values)
