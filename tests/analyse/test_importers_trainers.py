@@ -490,7 +490,8 @@ def test_lines_that_call_themselves_an_evaluation(tmp_path):
 
 def test_train_loss_beside_a_validation_loss_is_of_training(tmp_path):
     text = "".join(
-        f"[2024-09-23 15:56:10 UTC] Step {n}/900 | Train Loss: 3.5 | Val Loss: 3.75 | LR: 0.0003\n" for n in (100, 200, 300)
+        f"[2024-09-23 15:56:10 UTC] Step {n}/900 | Train Loss: 3.5 | Val Loss: 3.75 | LR: 0.0003\n"
+        for n in (100, 200, 300)
     )
     run = run_of(tmp_path, text)
     assert points(run, "loss") == [(100, 3.5), (200, 3.5), (300, 3.5)]
@@ -541,3 +542,58 @@ def test_clocks_as_texts_in_printed_dicts(tmp_path):
     assert points(run, "elapsed_time") == [(1, 61), (2, 62)]
     assert points(run, "percentage") == [(1, 1), (2, 2)]
     assert "texts among the values" not in {one.kind for one in run.unread}
+
+
+@pytest.mark.parametrize(("total", "per_epoch", "held_back"), [(613, 612.875, 1), (291, 97, 4), (93, 31, 100)])
+def test_dicts_that_a_buffer_held_back_get_the_steps_of_their_epochs(tmp_path, total, per_epoch, held_back):
+    text, waiting = f"  0%|          | 0/{total} [00:00<?, ?it/s]", []
+    last = min(total, 250) // 10 * 10
+    for step in range(1, last + 1):
+        text += f" {100 * step // total}%|▏         | {step}/{total} [00:10<00:10, 2.0s/it]"
+        if len(waiting) >= held_back and step % 10 == 0:
+            text += "\n".join(waiting) + "\n"
+            waiting = []
+        if step % 10 == 0:
+            waiting.append(f"{{'loss': '{5 - step / 100:.4g}', 'epoch': '{step / per_epoch:.4g}'}}")
+    run = run_of(tmp_path, text + "\n".join(waiting) + "\n")
+    assert [step for step, _ in points(run, "loss")] == list(range(10, last + 1, 10))
+    assert any("step" in note for note in run.notes)
+
+
+def test_steps_are_not_taken_from_epochs_where_the_total_is_of_no_whole_epochs(tmp_path):
+    text = "".join(
+        f" 1%|▏   | {step + 7}/1000 [00:10<00:10, 2.0s/it]{{'loss': 2.5, 'epoch': {step / 4000:.4g}}}\n"
+        for step in range(10, 101, 10)
+    )
+    run = run_of(tmp_path, text)
+    assert [step for step, _ in points(run, "loss")] == list(range(1, 11))
+    assert any("number of the record" in note for note in run.notes)
+
+
+def test_epochs_alone_that_fall_back_are_a_resume(tmp_path):
+    lines = [
+        f"epoch {n:>3}/300  train 0.25  val {v}  lr 7.2e-04\n" for n, v in [(1, 5), (2, 4), (3, 3), (2, 2.5), (3, 2)]
+    ]
+    run = run_of(tmp_path, "".join(lines))
+    assert run.series["val"].steps.tolist() == [1, 2, 3]
+    assert run.series["val"].values.tolist() == [5, 2.5, 2]
+    assert run.series["train"].values.tolist() == [0.25] * 3
+    assert "resumed: at epoch 2 after 3" in run.notes
+
+
+def test_bars_of_colab_are_not_drawn(tmp_path):
+    text = "".join(
+        f"{{'loss': '0.5', 'reward': '0.25', 'epoch': '{step / 8:.4g}'}}\n"
+        f" {100 * step // 16}% {step}/16 [00:10<01:00, 9.0s/it]Both `a` (=384) and `b` were set.\n"
+        for step in (2, 4, 6)
+    )
+    run = run_of(tmp_path, " 6% 1/16 [00:05<01:00, 9.0s/it]\n" + text)
+    assert points(run, "reward") == [(2, 0.25), (4, 0.25), (6, 0.25)]
+    assert run.planned_steps == 16
+
+
+def test_two_lines_an_epoch_that_measure_different_things(tmp_path):
+    text = "".join(f"epoch: {n}, train_loss: 0.5\nepoch: {n}, valid_loss: 0.{n}\nstart {n + 1}\n" for n in (1, 2, 3))
+    run = run_of(tmp_path, text)
+    assert points(run, "loss") == [(1, 0.5), (2, 0.5), (3, 0.5)]
+    assert points(run, "eval_loss") == [(1, 0.1), (2, 0.2), (3, 0.3)]

@@ -43,7 +43,9 @@ _EVAL_AFTER = re.compile(
 )
 """A word beside the step that says that all of the line was measured on held-out data."""
 _AMBIGUOUS = frozenset({"test", "dev"})
-_SIGNS = (":", "=", "|", ",", "loss ")
+_COLUMN = re.compile(rf"(?<![\w/@.-])([A-Za-z_][\w/@.-]{{0,60}}) {{1,9}}({NUMBER})(?=\s|$)")
+_BETWEEN = re.compile(r"[\s|]*")
+_SIGNS = (":", "=", "|", ",", "loss ", "  ")
 _SHORT = 100
 _NOT_VALUES = frozenset(
     {
@@ -77,6 +79,8 @@ class ConsolePairs(LineImporter):
         self._epoch: int | None = None
         self._heading: tuple[int | None, int | None] = (None, None)
         self._epochs, self._planned = array("q"), 0
+        self._of_epoch: set[str] = set()
+        self._repeats = False
         self._named: set[str] = set()
 
     def line(self, text: str, records: Records) -> bool:
@@ -141,10 +145,16 @@ class ConsolePairs(LineImporter):
             if values:
                 records.add_line(before, len(before), None, values)
             return
-        if self._epochs and epoch < self._epochs[-1]:
+        if self._epochs and self._epochs[0] < epoch < self._epochs[-1]:
+            records.note_run(f"resumed: at epoch {epoch:,} after {self._epochs[-1]:,}")
+        elif self._epochs and epoch < self._epochs[-1]:
             self.end(records)
             records.begin_run(f"the epoch falls from {self._epochs[-1]} to {epoch}")
-            self._epochs = array("q")
+            self._epochs, self._repeats = array("q"), False
+        if not self._epochs or epoch != self._epochs[-1]:
+            self._of_epoch = set()
+        self._repeats |= not self._of_epoch.isdisjoint(values)
+        self._of_epoch.update(values)
         self._epochs.append(epoch)
         self._planned = num_epochs or 0
         records.add_line(before, len(before), len(self._epochs), {**values, "epoch": float(epoch)})
@@ -153,7 +163,7 @@ class ConsolePairs(LineImporter):
         """Gives lines that name epochs alone their steps."""
         if not self._epochs or records.num_records != len(self._epochs):
             return
-        if len(set(self._epochs)) < len(self._epochs):
+        if self._repeats:
             records.note_run("steps: the number of the record; the log names epochs alone")
             return
         records.relabel(self._epochs)
@@ -167,19 +177,32 @@ def _values(text: str, at: int) -> dict[str, float]:
     if len(values) > 1 and ") " in text:
         values = _named_apart(text, at)
     known = _known(_numbers(_BLANK_PAIR.findall(text, max(at - 1, 0))))
+    if known and not values:
+        columns = _columns(text, at)
+        return columns if known.keys() <= columns.keys() else known
     if known or _known(values):
         return {**known, **values}
     return _known(_numbers([*_PAIR.findall(text[:at]), *_BLANK_PAIR.findall(text[:at])]))
 
 
+def _columns(text: str, at: int) -> dict[str, float]:
+    """All numbers of a line of nothing but names and numbers, ``epoch 3/9  train 2.66  val 2.36  lr 8e-05``."""
+    found = list(_COLUMN.finditer(text, at))
+    ends = [*(one.start() for one in found[1:]), len(text)]
+    if not found or not all(_BETWEEN.fullmatch(text, one.end(), end) for one, end in zip(found, ends, strict=True)):
+        return {}
+    return _numbers((one[1], one[2], "") for one in found)
+
+
 def _named_apart(text: str, at: int) -> dict[str, float]:
     """Numbers by name, where one in brackets that is there already gets the name before the bracket: ``val/acc``."""
     values: dict[str, float] = {}
-    outer = ""
+    outer, last, depth = "", at, 0
     for found in _PAIR.finditer(text, at):
         name, value, factor = found.groups(default="")
-        before = text[at : found.start()]
-        if before.count("(") <= before.count(")"):
+        between = text[last : found.start()]
+        last, depth = found.start(), depth + between.count("(") - between.count(")")
+        if depth <= 0:
             outer = name
         elif name in values and outer:
             name = f"{outer}/{name}"

@@ -1,12 +1,14 @@
 """Dicts that the Hugging Face Trainer prints, ``{'loss': 0.5, 'epoch': 0.1}``, between progress bars and other lines.
 
 Mostly they hold no step. It is taken from the progress bar beside them (transformers redraws it after each dict) where
-those steps rise by one and the same interval, or with the epoch; else a record's step is its number, and that is said.
+those steps rise by one and the same interval, or with the epoch; where dicts come late, for a buffer held them back and
+not the bar, from their epochs and the bar's total. Else a record's step is its number. Which of these it is is noted.
 An epoch that falls back to the first begins another run; one that falls back less far, a resume.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from bisect import bisect_left
@@ -24,8 +26,8 @@ _PAIR = re.compile(
 )
 _CLOCK = re.compile(r"'(percentage|elapsed_time|remaining_time)':\s*'([^'{}]{1,60})'")
 _NUM_KEYS = re.compile(r"['\"]\s*:")
-_BAR = re.compile(r"(?:^|[\]}])\s*\d+%\|[^|]*\|\s*(\d{1,18})/(\d{1,18}) \[")
-"""A bar without a label; where carriage returns were lost, one stands behind the other."""
+_BAR = re.compile(r"(?:^|[\]}])\s*\d+%(?:\|[^|]*\|)?\s*(\d{1,18})/(\d{1,18}) \[")
+"""A bar without a label (Colab draws none); where carriage returns were lost, one stands behind the other."""
 _NAMED_STEP = re.compile(
     r"(?<![\w/.-])(?:(?:global|train)[_ ]?step|step|iter(?:ation)?|update|rollout|perf|eval)[\s=:#\[(]{1,3}"
     r"(\d{1,18})(?:/(\d{1,18}))?[\])\s:,|-]{0,4}$",
@@ -34,6 +36,8 @@ _NAMED_STEP = re.compile(
 """A step just before a dict: ``step 12: {…}`` (slime), ``Global step 3: {…}`` (OpenRLHF)."""
 _BEFORE = 60
 _SOME, _ROUNDED = 3, 0.01
+_MAX_EPOCHS, _TELLS_APART = 1000, 0.45
+_DECIMALS, _SIGNIFICANT = 2, 4
 _OF_PLANNED = re.compile(r"['\"]global_step/max_steps['\"]\s*:\s*['\"](\d{1,18})/(\d{1,18})['\"]")
 """ms-swift."""
 _TOTAL = re.compile(r"\s*Total optimization steps = ([\d,]+)")
@@ -69,7 +73,7 @@ class HFConsole(LineImporter):
                 self._bars(text[end : raw.start()])
                 end = raw.end()
                 found |= self._dict(raw[0], text, raw.start(), records)
-        if "%|" in text:
+        if "%" in text:
             self._bars(text[end:])
         elif "Total opt" in text and (total := _TOTAL.match(text)) is not None:
             self._next_total = step_of(total[1])
@@ -78,7 +82,7 @@ class HFConsole(LineImporter):
         return found
 
     def _bars(self, text: str) -> None:
-        if "%|" in text:
+        if "%|" in text or "% " in text:
             for bar in _BAR.finditer(text):
                 self._see(int(bar[1]), int(bar[2]))
 
@@ -152,6 +156,11 @@ class HFConsole(LineImporter):
                 records.relabel(steps)
                 records.note_run("steps: from the progress bar beside each record")
                 return
+        of_epochs = _of_epochs(self._epochs, self._before, self._is_eval, self._total)
+        if of_epochs is not None:
+            records.relabel(of_epochs)
+            records.note_run("steps: from the epoch of each record and the progress bar's total")
+            return
         records.note_run("steps: the number of the record; the log names none")
 
 
@@ -190,3 +199,46 @@ def _rise_with(steps: Sequence[int], epochs: Sequence[float]) -> bool:
     return all(b - a > 2 * rounding for a, b in pairwise(steps)) and all(
         abs(step - per_epoch * epoch) <= rounding for step, epoch in zip(steps, epochs, strict=True)
     )
+
+
+def _of_epochs(
+    epochs: Sequence[float], bars: Sequence[int], is_eval: Sequence[int], total: int | None
+) -> list[int] | None:
+    """Steps from epochs, in as few epochs of the total as the bars allow: nothing is printed before it was measured.
+
+    Records must be evenly spaced, the last close to its bar, and the first epoch exact enough to tell its step.
+    """
+    trained = [bar for bar, is_one in zip(bars, is_eval, strict=True) if not is_one]
+    if total is None or len(epochs) != len(trained) or len(epochs) < _SOME:
+        return None
+    for num_epochs in range(max(1, int(epochs[-1])), _MAX_EPOCHS):
+        per_epoch = total / num_epochs
+        if all(epoch * (per_epoch - 1) <= bar + _TELLS_APART for epoch, bar in zip(epochs, trained, strict=True)):
+            break
+    else:
+        return None
+    interval = round(epochs[0] * per_epoch)
+    steps = [interval * number for number in range(1, len(epochs) + 1)]
+    rounding = [per_epoch * unknown for unknown in _unknown(epochs)]
+    if (
+        interval < 1
+        or total % num_epochs
+        or rounding[0] > _TELLS_APART
+        or not 0 <= trained[-1] - steps[-1] <= 2 * interval
+        # an epoch that the batches do not fill is counted as a whole one in the total
+        or any(abs(e * per_epoch - n) > r + e + _ROUNDED for e, n, r in zip(epochs, steps, rounding, strict=True))
+    ):
+        return None
+    beside = iter(steps)
+    now, found = 0, []
+    for is_one in is_eval:
+        now = now if is_one else next(beside)
+        found.append(now)
+    return found
+
+
+def _unknown(epochs: Sequence[float]) -> list[float]:
+    """How far epochs may be from what was printed: four significant digits, before transformers 5 two decimals."""
+    if max(len(str(epoch).partition(".")[2]) for epoch in epochs) <= _DECIMALS:
+        return [0.5 * 10.0**-_DECIMALS] * len(epochs)
+    return [0.5 * 10.0 ** (math.floor(math.log10(epoch)) + 1 - _SIGNIFICANT) if epoch > 0 else 0.0 for epoch in epochs]
