@@ -150,11 +150,11 @@ def _most_lines(source: Source, importers: dict[str, LineImporter]) -> str | Non
 def _best(hits: dict[str, int], importers: dict[str, LineImporter]) -> str | None:
     """The key of the most records; a format that is not specific needs some, for any text may hold one by chance."""
     found = [
-        (importers[key].specific, count, key)
+        (importers[key].specific, count, not importers[key].is_part, key)
         for key, count in hits.items()
         if count >= (1 if importers[key].specific else _FEW)
     ]
-    return max(found)[2] if found else None
+    return max(found)[-1] if found else None
 
 
 def _name(path: Path) -> str:

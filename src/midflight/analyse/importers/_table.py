@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from midflight.analyse.importers._numbers import number, stamp, step_of
@@ -18,11 +18,16 @@ STEP_NAMES = (
     "epoch",
 )  # fmt: skip
 """Names of a step, the best first; case and blanks do not count."""
-WALL_NAMES = ("timestamp", "_timestamp", "wall_time", "walltime", "time", "datetime", "date", "created_at")
+_LIKE_A_STEP = re.compile(r".*[_/.](?:steps?|iter(?:ation)?s?|updates?)")
+"""Any other column that counts, such as ``opt_step``: looked for before the epoch."""
+WALL_NAMES = ("timestamp", "_timestamp", "timestamp_utc", "wall_time", "walltime", "time", "datetime", "date",
+              "created_at")  # fmt: skip
 _NAME_COLUMNS, _VALUE_COLUMNS = ("metric", "tag", "key", "metric_name", "name"), ("value", "metric_value")
 _SPLIT_COLUMNS = ("split", "phase", "mode", "stage", "subset", "type")
 _NOT_VALUES = re.compile(r"(?:.*[_ ])?(?:index|id|idx|seed)", re.IGNORECASE)
 _FALLS, _PRESENT = 1 / 3, 0.5  # a log with restarts rises mostly; a table sorted by something else does not
+_PLANNED = ("total_steps", "max_steps", "max_iters", "max_iter")
+"""Names of a column that says how many steps were to be trained."""
 STEP_IN_TEXT = re.compile(
     r"(?:step|checkpoint|ckpt|iter|global_step)[-_= ]?(\d{1,18})(?!.*(?:step|checkpoint|ckpt|iter)[-_= ]?\d)"
 )
@@ -45,7 +50,8 @@ class Table:
         self._step: str | None = None
         self._wall: str | None = None
         self._number = 0
-        self._sorts = False
+        self._sorts = self._began = False
+        self._measured: frozenset[str] = frozenset()
 
     def add(self, values: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Takes a row."""
@@ -78,7 +84,7 @@ class Table:
 
     def _decide(self, rows: Sequence[Row]) -> None:
         names = {_plain(name): name for values, _ in reversed(rows) for name in values}
-        candidates = [names[name] for name in STEP_NAMES if name in names]
+        candidates = [names[name] for name in _step_names(names) if name in names]
         usable = {name: steps for name in candidates if (steps := _steps(rows, name)) is not None}
         self._step = next((name for name, steps in usable.items() if _rises(steps)), None)
         walls = {_plain(name): name for values, texts in reversed(rows) for name in (*values, *texts)}
@@ -89,6 +95,7 @@ class Table:
             self._records.note(f"steps: column {self._step!r}, sorted; rows are not in its order")
         elif self._step is not None:
             self._records.note(f"steps: column {self._step!r}")
+            self._measured = frozenset(name for values, _ in rows if self._step in values for name in values)
         elif any(_step_in_text(texts) is not None for _, texts in rows):
             self._sorts = True
         else:
@@ -100,6 +107,9 @@ class Table:
 
     def _emit(self, values: Mapping[str, float], texts: Mapping[str, str]) -> None:
         points = dict(values)
+        for name in _PLANNED:
+            if (planned := step_of(points.pop(name, None))) is not None:
+                self._records.planned = planned
         wall = None
         if self._wall is not None:
             wall = _wall(points.pop(self._wall, None), texts.get(self._wall))
@@ -107,7 +117,16 @@ class Table:
             self._number += 1
             self._records.add(self._number, points, wall)
         else:
-            self._records.add(step_of(points.pop(self._step, None)), points, wall)
+            self._add(step_of(points.pop(self._step, None)), points, texts, wall)
+
+    def _add(self, step: int | None, points: dict[str, float], texts: Mapping[str, str], wall: float | None) -> None:
+        """Adds a row; one before the first step, of columns that no row with a step has, is the configuration."""
+        if step is None and not self._began and self._measured and self._measured.isdisjoint(points):
+            self._records.config.update({**points, **texts})
+            self._records.note("a row before the first step is the configuration")
+            return
+        self._began = True
+        self._records.add(step, points, wall)
 
     def _average(self, rows: Sequence[Row]) -> None:
         """Rows that name their step in a text are items of an evaluation of those weights: their means are a curve."""
@@ -143,6 +162,13 @@ def _renamed(values: Mapping[str, float], texts: Mapping[str, str], records: Rec
             for column, number in values.items()
         }
     return values
+
+
+def _step_names(names: Iterable[str]) -> list[str]:
+    """Names of steps, the best first: those that are known, then those that look like one, then the epoch."""
+    *known, epoch = STEP_NAMES
+    others = [name for name in names if _LIKE_A_STEP.fullmatch(name) and name not in known and not is_evaluation(name)]
+    return [*known, *sorted(others, key=lambda name: "micro" in name), epoch]
 
 
 def _is_record(row: Row) -> bool:

@@ -154,9 +154,11 @@ class LineImporter(Importer):
 
     Attributes:
         specific: False for one that takes lines which belong to no format in particular; others go first.
+        is_part: True for one whose records may stand in lines of other formats; those go first at as many lines.
     """
 
     specific: ClassVar[bool] = True
+    is_part: ClassVar[bool] = False
 
     @classmethod
     def recognises(cls, source: Source) -> bool:
