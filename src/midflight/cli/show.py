@@ -86,6 +86,8 @@ def _show_run(store: Store, view: RunView, out: Console, whole: bool) -> None:
 
     info = view.info
     out.print(f"{info.project}/{info.name} (run {info.id}): {with_attempt(view)}", markup=False)
+    if info.damage:
+        out.print(shorten(info.damage, 1000), style="red", markup=False, soft_wrap=True)
     if info.lost_points:
         out.print(f"{info.lost_points:,} points were lost while the store could not be written to", markup=False)
     for task in dict.fromkeys(report.task for report in view.reports):

@@ -94,6 +94,7 @@ def runs_table(views: Sequence[RunView]) -> Table:
         info = view.info
         lines = [_last_evaluation(report, label) for report, label in newest_of_each(view.reports)]
         lines += [cell(unfinished_line(evaluation)) for evaluation in view.unfinished]
+        lines += [f"[red]{cell(view.damage, 1000)}[/red]"] if view.damage else []
         table.add_row(
             str(info.id),
             cell(info.project),
