@@ -18,7 +18,7 @@ store_app = typer.Typer(help="Check, compact or copy a store.", no_args_is_help=
 def check(store: StoreOption = None, json_: JsonOption = False) -> int:
     """Read everything and say what is damaged; exit code 1 if anything is."""
     from midflight.cli._options import existing_store
-    from midflight.errors import shorten
+    from midflight.errors import one_line
     from midflight.show.lines import say
 
     opened = existing_store(store)
@@ -27,7 +27,7 @@ def check(store: StoreOption = None, json_: JsonOption = False) -> int:
         print_json({"store": opened.url, "problems": problems})
     else:
         for problem in problems:
-            say(shorten(problem, 1000))
+            say(one_line(problem))
         say(f"{opened.url}: {len(problems)} problems" if problems else f"{opened.url}: everything can be read")
     return DAMAGED if problems else 0
 
