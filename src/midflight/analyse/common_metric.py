@@ -47,7 +47,9 @@ def common_curves(
         raise unknown("metrics and series of these runs", metric or "none given", known)
     direction = _direction(key) if higher_is_better is None else higher_is_better
     if direction is None:
-        raise ConfigError(f"direction of {key!r}", got=None, allowed="--higher-is-better or --lower-is-better")
+        raise ConfigError(
+            f"nothing says whether more of {key!r} is better", hint="--higher-is-better or --lower-is-better"
+        )
     found, lacking = {}, {}
     for name, run in runs.items():
         points = store.read_points(run.id, key)

@@ -176,8 +176,8 @@ def _measure(store: Store, runs: Sequence[_Clocked], goal: str) -> tuple[str, _M
     if key == "step":
         return _of_steps(runs, int(value))
     if any(key in store.keys(one.info.id) for one in runs):
-        return f"until {key} reaches {value:g}", _of_series(store, runs, key, value)
-    return f"until {key} reaches {value:g}", _of_metric(store, runs, key, value)
+        return f"until {key} reaches {value:zg}", _of_series(store, runs, key, value)
+    return f"until {key} reaches {value:zg}", _of_metric(store, runs, key, value)
 
 
 def _of_steps(runs: Sequence[_Clocked], last: int) -> tuple[str, _Measure]:
@@ -220,10 +220,10 @@ def _of_series(store: Store, runs: Sequence[_Clocked], key: str, value: float) -
         reached = points.values >= value if rises else points.values <= value
         if not reached.any():
             away = last < first if rises else last > first
-            return None, None, "has not reached it" + (f": moves away, from {first:g} to {last:g}" if away else "")
+            return None, None, "has not reached it" + (f": moves away, from {first:zg} to {last:zg}" if away else "")
         at = int(reached.argmax())
         if at == 0:
-            return None, None, f"was there at its first point: {first:g} at step {points.steps[0]}"
+            return None, None, f"was there at its first point: {first:zg} at step {points.steps[0]}"
         seconds = float(points.walls[at] - one.points.walls[0])
         if seconds <= 0:
             return None, None, "was there before its first step"
@@ -252,7 +252,7 @@ def _of_metric(store: Store, runs: Sequence[_Clocked], key: str, value: float) -
         if at is None:
             return None, None, "has not reached it"
         if at == 0:
-            return None, None, f"was there at its first evaluation: {values[0]:g} at step {reports[0].progress.step}"
+            return None, None, f"was there at its first evaluation: {values[0]:zg} at step {reports[0].progress.step}"
         seconds = reports[at].started_at - float(one.points.walls[0])
         return (seconds, None, "") if seconds > 0 else (None, None, "was there before its first step")
 

@@ -91,9 +91,7 @@ _register()
 
 def main() -> None:
     """Runs a command; what goes wrong is one line on standard error, never a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write a character is shown its escape
-            stream.reconfigure(errors="backslashreplace")
+    _write_all_characters()
     try:
         code = app(standalone_mode=False)
         if code == STOPPED:  # what typer makes of Ctrl-C
@@ -106,11 +104,22 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:  # a name too long for a file, a disk that is full: the machine's, and not ours
+        if os.environ.get("MIDFLIGHT_TRACEBACK"):
+            raise
+        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename is not None else ""))
     except Exception as error:  # the last resort: whatever it is, a user is told in a line
         if os.environ.get("MIDFLIGHT_TRACEBACK"):
             raise
         usage = getattr(error, "format_message", None)
         _fail(usage() if usage is not None else _internal(error))
+
+
+def _write_all_characters() -> None:
+    """A terminal that cannot write a character is shown its escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _internal(error: Exception) -> str:

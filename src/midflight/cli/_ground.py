@@ -42,7 +42,7 @@ def from_shares(task: str | None, metric: str | None, accuracy: float, correlati
     if metric is not None and not _may_be_share(metric):
         raise ConfigError("--metric", got=metric, allowed="beside --accuracy, one by which an item is right or wrong")
     spread = spread_of_one(accuracy * (1 - accuracy), correlation)
-    source = f"accuracy {accuracy:g} and correlation {correlation:g}, as given"
+    source = f"accuracy {accuracy:g} and correlation {correlation:zg}, as given"
     items, first, why = _of_task(task)
     sizes = _all_or_nothing(spread.total, items, 1.0) if items is not None else []
     return Ground(metric or first or "accuracy", source + why, items, spread, sizes, 1.0)
@@ -153,7 +153,7 @@ def _varies(store: Store, run: RunInfo, report: EvalReport, metric: str | None, 
     key = metric or report.judging[0].metric
     values = {score.value for score in _scored(store, report, key)}
     if len(values) == 1:
-        told = f"{run.project}/{run.name} step {report.progress.step} (all scores are {values.pop():g})"
+        told = f"{run.project}/{run.name} step {report.progress.step} (all scores are {values.pop():zg})"
         if told not in passed:
             passed.append(told)
     return len(values) > 1

@@ -97,9 +97,7 @@ def power(
     if accuracy is not None:
         ground = from_shares(task, metric, accuracy, correlation)
     elif task is None:
-        raise ConfigError(
-            "--task", got=None, allowed="a task of the store; or --accuracy and --correlation, without one"
-        )
+        raise ConfigError("no --task", allowed="a task of the store, or --accuracy and --correlation instead")
     else:
         task = _name(task)
         ground = from_store(existing_store(store), task, metric, baseline, correlation)
@@ -196,7 +194,7 @@ def _beside(plan: Plan) -> str:
 
     parts = []
     if plan.correlation is not None:
-        parts.append(f"correlation {plan.correlation:.2f}")
+        parts.append(f"correlation {plan.correlation:z.2f}")
     if plan.between is not None:
         parts.append(f"{number(plan.between)} of it between items, the rest sampling")
     if plan.design_effect > 1:

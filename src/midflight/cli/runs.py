@@ -17,12 +17,13 @@ def runs(
     json_: JsonOption = False,
 ) -> int:
     """List runs, newest first, with their last evaluations."""
+    from midflight.analyse.evidence import runs_of
     from midflight.cli._options import existing_store
     from midflight.show.state import view_listed
     from midflight.show.tables import console, runs_table
 
     opened = existing_store(store)
-    known = opened.runs(project)
+    known = runs_of(opened, project)
     shown = [view_listed(opened, run) for run in known[:last]]
     if json_:
         print_json([{**dataclasses.asdict(view.info), "state": view.state, "damage": view.damage} for view in shown])

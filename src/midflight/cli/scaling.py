@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_option, print_json
 from midflight.errors import ConfigError, shorten
 
 
@@ -24,7 +24,7 @@ def scaling(
     at: Annotated[
         list[int] | None, typer.Option("--at", min=1, help="Workers to predict for. Default: twice and four times.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Picture: .png, .svg or .pdf.")] = None,
+    out: Annotated[Path | None, path_option("--out", "-o", help="Picture: .png, .svg or .pdf.")] = None,
     store: StoreOption = None,
     json_: JsonOption = False,
 ) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_argument, print_json
 
 DAMAGED = 1
 
@@ -46,7 +46,8 @@ def compact(store: StoreOption = None) -> int:
 
 @store_app.command("backup")
 def backup(
-    target: Annotated[Path, typer.Argument(help="The new file; it must not be there yet.")], store: StoreOption = None
+    target: Annotated[Path, path_argument(help="The new file; it must not be there yet.")],
+    store: StoreOption = None,
 ) -> int:
     """Copy the store as it is at one moment, while trainings write to it."""
     from midflight.cli._options import existing_store

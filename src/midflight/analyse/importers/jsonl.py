@@ -5,12 +5,11 @@ from __future__ import annotations
 from midflight.analyse.importers._json import json_object, plain_values
 from midflight.analyse.importers._numbers import step_of
 from midflight.analyse.importers._records import Records
-from midflight.analyse.importers._table import Table
+from midflight.analyse.importers._table import OF_SAMPLES, Table
 from midflight.analyse.importers.base import LineImporter
 
 _MAX_NUMBERS = 10_000
 _PLANNED = ("total_steps", "max_steps")
-_OF_SAMPLES = frozenset({"doc_id", "prompt", "messages", "instruction", "completion", "response"})
 
 
 class JSONL(LineImporter):
@@ -29,7 +28,7 @@ class JSONL(LineImporter):
         if raw is None:
             records.source.skip("broken JSON", text)
             return False
-        if not _OF_SAMPLES.isdisjoint(raw):  # data, or outputs of a model
+        if not OF_SAMPLES.isdisjoint(raw):  # data, or outputs of a model
             return False
         values = plain_values(raw, records.source)
         if not values or len(values) > _MAX_NUMBERS:  # a vocabulary is one object, too
