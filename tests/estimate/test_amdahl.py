@@ -52,6 +52,13 @@ def test_finds_the_law_that_made_the_times(serial, alone):
     assert fit.at(64).speedup == pytest.approx(1 / (serial + (1 - serial) / 64))
 
 
+def test_a_time_that_floats_cannot_hold_is_still_above_nothing():
+    fit = fit_amdahl([1, 2, 4], [100.0, 50.0, 25.0])
+    for count in (10**6, 10**9, 10**18):
+        assert fit.at(count).seconds >= 100.0 / count * (1 - 1e-9) > 0
+        assert fit.at(count).speedup <= count * (1 + 1e-9)
+
+
 def test_two_runs_have_no_interval_and_one_count_no_law():
     fit = fit_amdahl([1, 4], [100.0, 40.0])
     assert (fit.serial, fit.ci_low, fit.scatter) == (pytest.approx(0.2), None, None)

@@ -94,6 +94,8 @@ def power(
         raise ConfigError("--detect", got=detect, allowed="a difference above 0")
     if correlation is not None and not -1 <= correlation < 1:
         raise ConfigError("--correlation", got=correlation, allowed="from -1 to below 1")
+    if accuracy is not None and baseline is not None:
+        raise ConfigError("--accuracy and --baseline", got=(accuracy, baseline), allowed="one of them")
     if accuracy is not None:
         ground = from_shares(task, metric, accuracy, correlation)
     elif task is None:

@@ -11,6 +11,8 @@ import typer
 from midflight.cli._options import JsonOption, StoreOption, path_option, print_json
 from midflight.errors import ConfigError, shorten
 
+MOST_WORKERS = 1_000_000_000
+
 
 def scaling(
     runs: Annotated[list[str], typer.Argument(help="Numbers, names or project/names of runs.")],
@@ -22,7 +24,8 @@ def scaling(
     ] = None,
     by: Annotated[str, typer.Option("--by", help="Config key that says how many workers a run has.")] = "",
     at: Annotated[
-        list[int] | None, typer.Option("--at", min=1, help="Workers to predict for. Default: twice and four times.")
+        list[int] | None,
+        typer.Option("--at", min=1, max=MOST_WORKERS, help="Workers to predict for. Default: twice and four times."),
     ] = None,
     out: Annotated[Path | None, path_option("--out", "-o", help="Picture: .png, .svg or .pdf.")] = None,
     store: StoreOption = None,

@@ -39,7 +39,7 @@ def sweep(
     """Tell which hyper-parameters explain the outcome of runs, with intervals, and which running run to stop first."""
     from midflight.analyse.evidence import find_run, runs_of
     from midflight.analyse.sweep import sweep_of
-    from midflight.cli._options import existing_store
+    from midflight.cli._options import checked_step, existing_store
     from midflight.errors import ConfigError
     from midflight.show.sweep import draw_sweep, sweep_tables
     from midflight.show.tables import console
@@ -59,7 +59,7 @@ def sweep(
         whole_only=whole_only,
         level=level,
         eta=eta,
-        first_rung=first_rung,
+        first_rung=checked_step(first_rung, "--first-rung"),
     )
     if out is not None:
         draw_sweep(found, out)

@@ -62,7 +62,7 @@ class Amdahl:
 
     def at(self, count: float) -> Prediction:
         """The time of a new run with so many workers."""
-        seconds = self.line.at(1 / count)
+        seconds = max(self.line.at(1 / count), self.seconds_alone / count)  # no less, if floats take all the rest
         ends: tuple[float | None, float | None] = (None, None)
         stderr = self.line.stderr_at(1 / count)
         if stderr is not None and self.line.scatter:

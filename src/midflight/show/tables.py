@@ -22,8 +22,13 @@ SLICES_SHOWN = 30
 
 def console(stderr: bool = False) -> Console:
     """A console that never breaks lines of a table in a pipe."""
-    found = Console(stderr=stderr, highlight=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+    found = _Console(stderr=stderr, highlight=False)
+    return found if found.is_terminal else _Console(stderr=stderr, highlight=False, width=160)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise
 
 
 def report_table(report: EvalReport, from_store: bool = False) -> Group:
