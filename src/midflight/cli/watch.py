@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from midflight.tasks import Task
     from midflight.triggers import Checkpoint, CheckpointWatcher
 
+MOST_WORKERS = 1_000
 LONGEST_S = 30 * 86_400
 """Seconds between two looks, or without a new checkpoint, at most: a month."""
 
@@ -58,7 +59,7 @@ def watch(
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new checkpoint.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16 or auto.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, cpu, …")] = None,
-    workers: Annotated[int, typer.Option(help="Processes, or Ray actors, that evaluate.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Processes, or Ray actors, that evaluate.", min=1, max=MOST_WORKERS)] = 1,
     dispatch: Annotated[str, typer.Option(help="Where they run: process or ray.")] = "process",
     dead_after: Annotated[float, typer.Option(help="Seconds until what a silent watcher began is taken over.")] = 60.0,
 ) -> int:
