@@ -104,7 +104,12 @@ def _read_file(path: Path) -> list[ImportedRun]:
     importer.read(source, records)
     runs = records.runs(key)
     if not runs:
-        raise ConfigError(f"log {shorten(str(path))}: {importer.label} without a number in it")
+        unread = "; ".join(f"{one.count:,} {one.kind}, first: {one.example}" for one in source.unread()[:3])
+        raise ConfigError(
+            f"log {shorten(str(path))}: {importer.label} without a record of a training in it",
+            allowed="records with numbers, of which one is a step, a time or a quantity with a known name",
+            hint=f"not read: {unread}" if unread else "",
+        )
     return runs
 
 

@@ -33,6 +33,10 @@ STEP_IN_TEXT = re.compile(
 )
 """A step that stands in a name, such as ``run_step_4400`` or ``checkpoint-500``; the last one."""
 
+OF_SAMPLES = frozenset({"doc_id", "prompt", "messages", "instruction", "completion", "response"})
+"""Names by which a row of JSON is data, or an output of a model, and no record."""
+NO_RECORDS = "rows that are no record"
+
 Row = tuple[Mapping[str, float], Mapping[str, str]]
 """Numbers and texts by column."""
 
@@ -51,10 +55,14 @@ class Table:
         self._wall: str | None = None
         self._number = 0
         self._sorts = self._began = False
+        self._refused = False
         self._measured: frozenset[str] = frozenset()
 
     def add(self, values: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Takes a row."""
+        if self._refused:
+            self._refuse((values, texts))
+            return
         if texts:
             values = _renamed(values, texts, self._records)
         if self._rows is None:
@@ -67,13 +75,10 @@ class Table:
     def end(self) -> None:
         """Adds what waits."""
         rows = self._rows
-        if rows is not None and len(rows) == 1 and not _is_record(rows[0]):
-            self._records.source.skip("rows that are no record", str(dict(rows[0][0])))
-            return
         if rows and not self._sorts:
             self._decide(rows)
         rows = self._rows
-        if rows is not None:
+        if rows:
             self._rows = None
             if self._step is None:
                 self._average(rows)
@@ -82,7 +87,15 @@ class Table:
                 for values, texts in sorted(rows, key=lambda row: row[0].get(step, math.inf)):
                     self._emit(values, texts)
 
+    def _refuse(self, row: Row) -> None:
+        self._records.source.skip(NO_RECORDS, str({**row[0], **row[1]}))
+
     def _decide(self, rows: Sequence[Row]) -> None:
+        if not _are_records(rows):
+            self._refused, self._rows = True, None
+            for row in rows:
+                self._refuse(row)
+            return
         names = {_plain(name): name for values, _ in reversed(rows) for name in values}
         candidates = [names[name] for name in _step_names(names) if name in names]
         usable = {name: steps for name in candidates if (steps := _steps(rows, name)) is not None}
@@ -171,9 +184,20 @@ def _step_names(names: Iterable[str]) -> list[str]:
     return [*known, *sorted(others, key=lambda name: "micro" in name), epoch]
 
 
-def _is_record(row: Row) -> bool:
-    """Whether a row that stands alone names a step or a quantity that is known: else it may be anything."""
-    return any(_plain(name) in STEP_NAMES or canonical_name(name) is not None for name in row[0])
+def _are_records(rows: Sequence[Row]) -> bool:
+    """Whether rows may be a log: they name a step, a time or a known quantity, or are numbers and several.
+
+    Else they may be anything: labels of data, a list of prices.
+    """
+    numbers, texts = ({name for row in rows for name in row[i]} for i in (0, 1))
+    names = {_plain(name) for name in (*numbers, *texts)}
+    if not names.isdisjoint((*_step_names(names), *WALL_NAMES)):
+        return True
+    if any(canonical_name(name) is not None for name in numbers):
+        return True
+    if any(_step_in_text(row[1]) is not None for row in rows):
+        return True
+    return len(rows) > 1 and not texts and not any(_NOT_VALUES.fullmatch(name) for name in numbers)
 
 
 def _plain(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from midflight.analyse.importers._json import json_object, plain_values
 from midflight.analyse.importers._records import Records
-from midflight.analyse.importers._table import Table
+from midflight.analyse.importers._table import OF_SAMPLES, Table
 from midflight.analyse.importers.base import LineImporter
 
 _MAX_NUMBERS = 10_000
@@ -12,7 +12,6 @@ _OF_PLANNED = "global_step/max_steps"
 """ms-swift: ``"10/438"``."""
 _OF_THE_WHOLE = frozenset({"train_runtime", "log_history"})
 """Keys of an object that sums the run up, as HF's Trainer and ms-swift write it last: no point of a curve."""
-_OF_SAMPLES = frozenset({"doc_id", "prompt", "messages", "instruction", "completion", "response"})
 
 
 class JSONL(LineImporter):
@@ -31,7 +30,7 @@ class JSONL(LineImporter):
         if raw is None:
             records.source.skip("broken JSON", text)
             return False
-        if not _OF_SAMPLES.isdisjoint(raw):  # data, or outputs of a model
+        if not OF_SAMPLES.isdisjoint(raw):  # data, or outputs of a model
             return False
         if isinstance(steps := raw.get(_OF_PLANNED), str):
             del raw[_OF_PLANNED]
