@@ -18,6 +18,7 @@ export default defineConfig(({ mode }) => ({
     outDir: "../src/midflight/panel/static",
     emptyOutDir: mode !== "report",
     modulePreload: { polyfill: false },
+    manifest: mode === "report" ? false : "manifest.json", // by which the server says early what a page will ask for
     rollupOptions: {
       input: mode === "report" ? "report.html" : "index.html",
       // few files: what every page needs, what draws charts, what fetches series; many small ones compress worse
