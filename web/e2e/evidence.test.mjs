@@ -54,7 +54,7 @@ test("findings: the gravest first, summed up in words, no number twice", async (
   await page.goto(`${panel.base}/findings`);
   await page.locator(".finding-card").first().waitFor();
   await page.waitForFunction(() => !document.querySelector("main").innerText.includes("not looked at"));
-  assert.match((await page.locator(".summary").innerText()).replace(/\s+/g, " "), /^\d+ findings( . \d+ (stop|warning|note))+ in \d+ runs? · nothing found in \d+ runs$/);
+  assert.match((await page.locator(".summary").innerText()).replace(/\s+/g, " "), /^\d+ findings( . \d+ (says? stop|warnings?|notes?))+ in \d+ runs? · nothing found in \d+ runs$/);
   const rank = { stop: 0, warning: 1, note: 2 };
   const grave = (await page.locator(".finding-card h3 .quiet").allInnerTexts()).map((word) => rank[word]);
   assert.ok(grave.length > 1);

@@ -101,7 +101,7 @@ function Summary({ rows }: { rows: readonly FindingsAnswer["runs"][number][] }) 
   return (
     <p class="summary">
       <b>{total ? t("findings.all", { n: count(total) }) : t("findings.none")}</b>
-      {total > 0 && <> {SEVERITIES.filter((one) => counts[one]).map((one) => <span class="told" key={one}><SeverityMark severity={one} /> <span class="number">{counts[one]}</span> {named("severity", one)} </span>)} {rows.length > 1 && t("findings.in", { n: ill })}</>}
+      {total > 0 && <> {SEVERITIES.filter((one) => counts[one]).map((one) => <span class="told" key={one}><SeverityMark severity={one} /> {t(`findings.count.${one}`, { n: count(counts[one]) })} </span>)} {rows.length > 1 && t("findings.in", { n: ill })}</>}
       <span class="quiet">
         {ready.length > ill && rows.length > 1 && ` · ${t("findings.healthy", { n: count(ready.length - ill) })}`}
         {rows.length > ready.length && ` · ${t("findings.unseen", { n: count(rows.length - ready.length) })}`}

@@ -111,7 +111,7 @@ function Verdict({ verdict, isNew }: { verdict: GatesAnswer["verdicts"][number];
         <span class="quiet"> · {t("gates.policy")} <Name text={verdict.policy} /> · {moment(verdict.created_at)}{` · α ${number(verdict.alpha)}`}{verdict.look > 0 && ` · ${t("gates.look", { n: verdict.look })}`}</span>
       </summary>
       {[...untold, ...verdict.warnings].map((text) => (
-        <p key={text}><Seen text={withMinus(text)} /></p>
+        <p key={text} class={verdict.warnings.includes(text) ? "partial" : ""}><Seen text={withMinus(text)} /></p>
       ))}
       <div class="scroll">
         <table class="sheet wide">
