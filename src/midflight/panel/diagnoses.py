@@ -11,7 +11,7 @@ from dataclasses import asdict
 from midflight.analyse.diagnose import Diagnosis, diagnose_run
 from midflight.errors import MidflightError
 from midflight.panel.shapes import Counts, DiagnosisShape, FindingShape
-from midflight.records import Finding
+from midflight.records import SEVERITIES, Finding
 from midflight.store import Pulse, RunInfo, Store
 
 MOST_POINTS = 400_000
@@ -97,7 +97,7 @@ class Diagnoses:
         """What the run's own process has noticed."""
         found = self._store.findings(run.id)
         note = f"too long to be looked at here: what was noticed while it ran; for all: midflight diagnose {run.id}"
-        return {**_off(note), "status": "ready", "findings": [_plain(one) for one in found], "counts": _count(found)}
+        return {**_off(note), "status": "ready", "findings": _gravest_first(found), "counts": _count(found)}
 
     def _make(self, run: RunInfo, num_points: int) -> DiagnosisShape:
         try:
@@ -106,6 +106,11 @@ class Diagnoses:
             shape = _off(error.message)
         self._made[run.id] = (num_points, self._clock(), shape)
         return shape
+
+
+def _gravest_first(findings: Sequence[Finding]) -> list[FindingShape]:
+    """By severity, then by onset."""
+    return [_plain(one) for one in sorted(findings, key=lambda one: (-SEVERITIES.index(one.severity), one.onset))]
 
 
 def _plain(finding: Finding) -> FindingShape:
@@ -118,7 +123,7 @@ def _shape(found: Diagnosis) -> DiagnosisShape:
         "status": "ready",
         "note": "",
         "algorithm": found.algorithm,
-        "findings": [_plain(one) for one in found.findings],
+        "findings": _gravest_first(found.findings),
         "judged": list(found.judged),
         "lacking": list(found.lacking),
         "num_records": found.num_records,
