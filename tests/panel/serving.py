@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from midflight.engines import Fake
+from midflight.panel.answers.base import ask
+from midflight.panel.plain import encode
 from midflight.pipeline import evaluate_checkpoint
 from midflight.records import Progress
 from midflight.run import Run
@@ -123,3 +125,8 @@ class Server:
     def memory_mb(self) -> float:
         with open(f"/proc/{self.process.pid}/status") as file:
             return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) / 1024
+
+
+def answered(panel, url):
+    """What a browser gets for a URL."""
+    return json.loads(encode(ask(panel, url)))

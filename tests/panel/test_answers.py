@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import HOSTILE, N, fill, solver, task
+from serving import HOSTILE, N, answered, fill, solver, task
 
 import midflight
 from midflight.analyse.compare import compare
 from midflight.analyse.flips import flip_curve
 from midflight.analyse.trend import trends_of
 from midflight.errors import ConfigError, MidflightError, NotFoundError
-from midflight.panel.answers.base import ask
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import MAX_TEXT, Ids, Names, Number, Text, split_query
 from midflight.panel.plain import MOST_KEYS, encode, flat, packed
@@ -88,30 +87,30 @@ def test_a_configuration_is_flat_and_bounded():
 
 
 def test_an_empty_store_has_answers(empty):
-    assert ask(empty, "/api/projects")["projects"] == []
-    assert ask(empty, "/api/runs")["runs"] == []
-    assert ask(empty, "/api/series?keys=*")["series"] == []
-    assert ask(empty, "/api/findings")["runs"] == []
-    assert ask(empty, "/api/evaluations")["evaluations"] == []
-    assert ask(empty, "/api/gates")["verdicts"] == []
-    assert ask(empty, "/api/groups")["suggested"] == []
+    assert answered(empty, "/api/projects")["projects"] == []
+    assert answered(empty, "/api/runs")["runs"] == []
+    assert answered(empty, "/api/series?keys=*")["series"] == []
+    assert answered(empty, "/api/findings")["runs"] == []
+    assert answered(empty, "/api/evaluations")["evaluations"] == []
+    assert answered(empty, "/api/gates")["verdicts"] == []
+    assert answered(empty, "/api/groups")["suggested"] == []
     with pytest.raises(NotFoundError):
-        ask(empty, "/api/runs/1")
+        answered(empty, "/api/runs/1")
 
 
 def test_a_run_without_anything(empty):
     Run("p", "bare", store=empty.store).finish()
-    answer = ask(empty, "/api/runs/1")
+    answer = answered(empty, "/api/runs/1")
     assert (answer["tasks"], answer["series"], answer["run"]["last_step"]) == ([], [], None)
     assert (answer["diagnosis"]["status"], answer["diagnosis"]["note"]) == ("off", "nothing was logged")
     with pytest.raises(ConfigError, match="evaluated tasks of these runs"):
-        ask(empty, "/api/items?run=1&task=sums")
-    refused = ask(empty, "/api/compare?baseline=1&candidates=1@last")["refused"]
+        answered(empty, "/api/items?run=1&task=sums")
+    refused = answered(empty, "/api/compare?baseline=1&candidates=1@last")["refused"]
     assert refused == [{"candidate": "1@last", "message": "run 'bare' has no finished evaluation"}]
 
 
 def test_the_table_of_runs(panel):
-    answer = ask(panel, "/api/runs")
+    answer = answered(panel, "/api/runs")
     row = answer["runs"][0]
     assert (answer["total"], row["name"], row["state"], row["num_evaluations"]) == (2, "r-seed1", "finished", 8)
     assert {(one["task"], one["metric"]) for one in row["latest"]} == {("sums", "exact_match"), ("bpb", "perplexity")}
@@ -140,24 +139,24 @@ def test_the_table_of_runs(panel):
     ],
 )
 def test_the_table_is_filtered_and_sorted(panel, query, names):
-    assert [row["name"] for row in ask(panel, f"/api/runs?{query}")["runs"]] == names
+    assert [row["name"] for row in answered(panel, f"/api/runs?{query}")["runs"]] == names
 
 
 def test_a_kept_row_is_made_anew_when_its_run_changes(store):
     fill(store, runs=1, checkpoints=1, steps=3)
     panel = Panel(store, background=False)
-    assert ask(panel, "/api/runs")["runs"][0]["latest"][-1]["step"] == 0
+    assert answered(panel, "/api/runs")["runs"][0]["latest"][-1]["step"] == 0
     with Run("p", "r-seed0", store=store, resume="attach") as run:
         evaluate_checkpoint(task(), solver({1}), run=run, progress=Progress(77))
-    assert ask(panel, "/api/runs")["runs"][0]["latest"][-1]["step"] == 77
-    assert ask(panel, "/api/runs/1")["tasks"][-1]["points"][-1]["step"] == 77
+    assert answered(panel, "/api/runs")["runs"][0]["latest"][-1]["step"] == 77
+    assert answered(panel, "/api/runs/1")["tasks"][-1]["points"][-1]["step"] == 77
 
 
 # -- the three questions ---------------------------------------------------------------------------------------------
 
 
 def test_the_first_screen_says_what_compare_trend_and_flips_say(panel, filled):
-    answer = ask(panel, "/api/runs/1")
+    answer = answered(panel, "/api/runs/1")
     (sums,) = (one for one in answer["tasks"] if one["task"] == "sums")
     reports = filled.reports(1, "sums")
     assert [point["evaluation"] for point in sums["points"]] == [report.id for report in reports]
@@ -190,7 +189,9 @@ def test_the_first_screen_says_what_compare_trend_and_flips_say(panel, filled):
 
 def test_every_reference_is_one(panel):
     def held_against(reference):
-        (sums,) = (one for one in ask(panel, f"/api/runs/1?reference={reference}")["tasks"] if one["task"] == "sums")
+        (sums,) = (
+            one for one in answered(panel, f"/api/runs/1?reference={reference}")["tasks"] if one["task"] == "sums"
+        )
         return sums["reference"] and (sums["reference"]["run"], sums["reference"]["step"]), sums["difference_note"]
 
     assert held_against("start") == ((1, 0), "")
@@ -212,27 +213,27 @@ def test_what_was_not_asked_alike_is_not_compared(store):
     with Run("p", "b", store=store) as run:
         evaluate_checkpoint(task(prompt="{{ a }} plus 1?"), solver({1, 2}), run=run)
     panel = Panel(store, background=False)
-    (sums,) = ask(panel, "/api/runs/2?reference=run:1")["tasks"]
+    (sums,) = answered(panel, "/api/runs/2?reference=run:1")["tasks"]
     assert sums["difference"] is None
     assert "was not the same task for both sides: prompt differ" in sums["difference_note"]
-    (refused,) = ask(panel, "/api/compare?baseline=1&candidates=2")["refused"]
+    (refused,) = answered(panel, "/api/compare?baseline=1&candidates=2")["refused"]
     assert "prompt differ" in refused["message"]
 
 
 def test_another_metric_where_the_task_has_it(panel):
-    tasks = {one["task"]: one["metric"] for one in ask(panel, "/api/runs/1?metric=response_length")["tasks"]}
+    tasks = {one["task"]: one["metric"] for one in answered(panel, "/api/runs/1?metric=response_length")["tasks"]}
     assert tasks == {"sums": "response_length", "bpb": "perplexity"}
-    (sums,) = (one for one in ask(panel, "/api/runs/1?metric=response_length")["tasks"] if one["task"] == "sums")
+    (sums,) = (one for one in answered(panel, "/api/runs/1?metric=response_length")["tasks"] if one["task"] == "sums")
     assert (sums["flips"], "no range" in sums["flips_note"]) == (None, True)
     with pytest.raises(ConfigError, match="did you mean"):
-        ask(panel, "/api/runs/1?metric=response_lenght")
+        answered(panel, "/api/runs/1?metric=response_lenght")
 
 
 # -- curves ----------------------------------------------------------------------------------------------------------
 
 
 def test_curves_share_their_steps_and_say_where_they_begin(panel, filled):
-    answer = ask(panel, "/api/series?keys=loss,nasty&runs=1,2&walls=1")
+    answer = answered(panel, "/api/series?keys=loss,nasty&runs=1,2&walls=1")
     steps, data = numbers(answer["steps"], "<f8"), numbers(answer["data"])
     assert (answer["exact"], answer["num_buckets"], len(steps)) == (True, 400, 400)
     for one in answer["series"]:
@@ -254,17 +255,17 @@ def test_buckets_have_bands_or_one_envelope_for_all(store):
         values[0, 1234 + number] = 9.0
         store.append_points(run, 1, [Block(("x",), np.arange(5000), np.arange(5000.0), values)])
     panel = Panel(store, background=False)
-    banded = ask(panel, "/api/series?keys=x&runs=1,2,3")
+    banded = answered(panel, "/api/series?keys=x&runs=1,2,3")
     assert (banded["width"], banded["exact"], banded["envelopes"]) == (16, False, [])
     data, count = numbers(banded["data"]), banded["num_buckets"]
     for one in banded["series"]:
         _, _, high = data[one["at"] : one["at"] + 3 * count].reshape(3, count)
         assert high.max() == 9.0
-    plain = ask(panel, "/api/series?bands=0&keys=x&runs=1,2,3")
+    plain = answered(panel, "/api/series?bands=0&keys=x&runs=1,2,3")
     (envelope,) = plain["envelopes"]
     low, high = numbers(plain["data"])[envelope["at"] : envelope["at"] + 2 * plain["num_buckets"]].reshape(2, -1)
     assert (low.min(), high.max(), (high == 9.0).sum()) == (0.0, 9.0, 1)
-    near = ask(panel, "/api/series?high=1240&keys=x&low=1230&runs=1")
+    near = answered(panel, "/api/series?high=1240&keys=x&low=1230&runs=1")
     assert numbers(near["data"])[4] == 9.0
 
 
@@ -273,9 +274,9 @@ def test_answers_are_bounded_and_say_so(store, monkeypatch):
     keys = tuple(f"k{i:03}" for i in range(250))
     store.append_points(run, 1, [Block(keys, np.arange(3), np.arange(3.0), np.zeros((250, 3)))])
     panel = Panel(store, background=False)
-    assert ask(panel, "/api/series?keys=*&runs=1")["left_out"] == ["200 of 250 series"]
+    assert answered(panel, "/api/series?keys=*&runs=1")["left_out"] == ["200 of 250 series"]
     monkeypatch.setattr("midflight.panel.answers.series.MOST_NUMBERS", 6000)
-    answer = ask(panel, "/api/series?keys=*&runs=1")
+    answer = answered(panel, "/api/series?keys=*&runs=1")
     assert answer["left_out"][1] == "10 of 400 buckets"
 
 
@@ -289,7 +290,7 @@ def test_packed_numbers_come_out_again(values):
 
 
 def test_the_matrix_of_items(panel):
-    answer = ask(panel, "/api/items?run=1&task=sums")
+    answer = answered(panel, "/api/items?run=1&task=sums")
     values = numbers(answer["values"]).reshape(N, 4)
     assert (answer["total"], answer["binary"], answer["reference"]) == (N, True, 0)
     by_id = {item["id"]: (item, row) for item, row in zip(answer["items"], values.tolist(), strict=True)}
@@ -312,17 +313,17 @@ def test_the_matrix_of_items(panel):
     ],
 )
 def test_items_are_chosen(panel, query, ids):
-    assert [item["id"] for item in ask(panel, f"/api/items?run=1&task=sums&{query}")["items"]] == ids
+    assert [item["id"] for item in answered(panel, f"/api/items?run=1&task=sums&{query}")["items"]] == ids
 
 
 def test_a_metric_without_right_and_wrong_has_values_all_the_same(panel):
-    answer = ask(panel, "/api/items?metric=response_length&run=1&task=sums")
+    answer = answered(panel, "/api/items?metric=response_length&run=1&task=sums")
     assert (answer["items"][0]["now"], "no range" in answer["note"], answer["flip_curve"]) == (None, True, [])
     assert (numbers(answer["values"]) > 0).all()
 
 
 def test_an_item_side_by_side(panel):
-    answer = ask(panel, "/api/item?item=i0&runs=1,2&task=sums")
+    answer = answered(panel, "/api/item?item=i0&runs=1,2&task=sums")
     assert (answer["previous"], answer["next"]) == (None, "i1")
     assert answer["history"][0]["values"] == [1.0, 0.0, 0.0, 0.0]
     assert [(one["run"], one["step"], one["state"]) for one in answer["answers"]] == [
@@ -331,10 +332,10 @@ def test_an_item_side_by_side(panel):
     assert answer["answers"][0]["outputs"][0]["text"] == {"text": "1", "length": 1}
     assert answer["answers"][1]["outputs"][0]["text"]["text"] == HOSTILE
     assert answer["answers"][0]["scores"][0]["metric"] == "exact_match"
-    chosen = ask(panel, "/api/item?item=i0&runs=1&steps=200&task=sums")["answers"]
+    chosen = answered(panel, "/api/item?item=i0&runs=1&steps=200&task=sums")["answers"]
     assert [one["step"] for one in chosen] == [200]
     with pytest.raises(NotFoundError):
-        ask(panel, "/api/item?item=nothing&runs=1&task=sums")
+        answered(panel, "/api/item?item=nothing&runs=1&task=sums")
 
 
 def test_ids_with_slashes_are_not_mistaken(store):
@@ -345,7 +346,7 @@ def test_ids_with_slashes_are_not_mistaken(store):
         evaluate_checkpoint(odd, type(solver(()))(lambda request: f"of {request.item_id}"), run=run)
     panel = Panel(store, background=False)
     for row in rows:
-        answer = ask(panel, f"/api/item?item={row['id']}&runs=1&task=odd")
+        answer = answered(panel, f"/api/item?item={row['id']}&runs=1&task=odd")
         assert [o["text"]["text"] for one in answer["answers"] for o in one["outputs"]] == [f"of {row['id']}"]
 
 
@@ -355,29 +356,29 @@ def test_long_texts_are_cut_and_can_be_had_whole(store):
         engine.answers = "é" * 10_000
         evaluate_checkpoint(task(n=1), engine, run=run)
     panel = Panel(store, background=False)
-    (answer,) = ask(panel, "/api/item?item=i0&runs=1&task=sums")["answers"]
+    (answer,) = answered(panel, "/api/item?item=i0&runs=1&task=sums")["answers"]
     (output,) = answer["outputs"]
     assert (len(output["text"]["text"]), output["text"]["length"]) == (4000, 10_000)
-    whole = ask(panel, f"/api/text?evaluation={answer['evaluation']}&request={output['request']}")
+    whole = answered(panel, f"/api/text?evaluation={answer['evaluation']}&request={output['request']}")
     assert whole == {"text": "é" * 10_000, "length": 10_000}
-    assert ask(panel, "/api/text?column=text&item=i0&run=1&task=sums")["text"] == HOSTILE
+    assert answered(panel, "/api/text?column=text&item=i0&run=1&task=sums")["text"] == HOSTILE
     for wrong in ("evaluation=x&request=y", "run=1&task=sums&item=i0&column=z", "run=1&task=sums&item=z&column=a"):
         with pytest.raises(NotFoundError):
-            ask(panel, f"/api/text?{wrong}")
+            answered(panel, f"/api/text?{wrong}")
 
 
 # -- the other pages -------------------------------------------------------------------------------------------------
 
 
 def test_comparison_is_that_of_the_command_line(panel, filled):
-    answer = ask(panel, "/api/compare?baseline=1&candidates=2,1@first&slices=1")
+    answer = answered(panel, "/api/compare?baseline=1&candidates=2,1@first&slices=1")
     rows = compare("1", "2", "1@first", store=filled.location, slices=True).differences
     assert [one["p_adjusted"] for one in answer["differences"]] == [row.p_adjusted for row in rows]
     assert [one["candidate"] for one in answer["differences"]] == [row.candidate for row in rows]
     (lr,) = (row for row in answer["config"]["keys"] if row["key"] == "lr")
     assert lr == {"key": "lr", "values": [1e-05, 2e-05], "differs": True}
     assert {one["run"] for one in answer["curves"]} == {1, 2}
-    best = ask(panel, "/api/compare?baseline=1@best&candidates=2@100&task=sums")
+    best = answered(panel, "/api/compare?baseline=1@best&candidates=2@100&task=sums")
     assert (best["baseline"]["label"], best["differences"][0]["n"]) == ("1@best", N)
 
 
@@ -386,16 +387,16 @@ def test_comparison_is_that_of_the_command_line(panel, filled):
 )
 def test_sides_that_are_none(panel, query):
     with pytest.raises(ConfigError):
-        ask(panel, f"/api/compare?{query}")
+        answered(panel, f"/api/compare?{query}")
 
 
 def test_groups_are_suggested_and_made(panel):
-    assert ask(panel, "/api/groups")["suggested"] == [r"(.+)-seed\d+"]
-    answer = ask(panel, r"/api/groups?pattern=(.%2B)-seed%5Cd%2B&task=sums")
+    assert answered(panel, "/api/groups")["suggested"] == [r"(.+)-seed\d+"]
+    answer = answered(panel, r"/api/groups?pattern=(.%2B)-seed%5Cd%2B&task=sums")
     assert [one["name"] for one in answer["groups"][0]["runs"]] == ["r-seed0", "r-seed1"]
     assert len(answer["curves"][0]["points"][0]["values"]) == 2
     with pytest.raises(ConfigError):
-        ask(panel, "/api/groups?pattern=(")
+        answered(panel, "/api/groups?pattern=(")
 
 
 def test_evaluations_that_run_wait_and_failed(store):
@@ -407,7 +408,7 @@ def test_evaluations_that_run_wait_and_failed(store):
     store.note_missing(run, 1, "sums", Progress(5), "busy")
     store.take_lease("job", "me")
     store.end_lease("over", store.take_lease("over", "me"))
-    answer = ask(Panel(store, background=False), "/api/evaluations")
+    answer = answered(Panel(store, background=False), "/api/evaluations")
     newest = answer["evaluations"][0]
     assert (newest["id"], newest["status"], newest["num_answered"], newest["num_items"]) == (handle.id, "running", 0, N)
     assert (answer["total"], [one["name"] for one in answer["leases"]], answer["missing"][0]["reason"]) == (
@@ -416,7 +417,7 @@ def test_evaluations_that_run_wait_and_failed(store):
         "busy",
     )
     assert answer["by_run"][0]["num_evaluations"] == 2
-    only = ask(Panel(store, background=False), "/api/evaluations?status=running")
+    only = answered(Panel(store, background=False), "/api/evaluations?status=running")
     assert [one["id"] for one in only["evaluations"]] == [handle.id]
 
 
@@ -484,4 +485,4 @@ def test_errors_are_ours(panel):
         "/api/scaling?runs=1&by=z",
     ):
         with pytest.raises(MidflightError):
-            ask(panel, url)
+            answered(panel, url)

@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from serving import solver, task
+from serving import answered, solver, task
 
 from midflight.analyse.evidence import side_of
 from midflight.engines import Fake
 from midflight.errors import ConfigError
 from midflight.gate import Policy, decide
 from midflight.gate.workflow import WorkflowExecutor
-from midflight.panel.answers.base import ask
 from midflight.panel.panel import Panel
 from midflight.pipeline import evaluate_checkpoint
 from midflight.records import Progress
@@ -78,7 +77,7 @@ def release(store, folder: Path, step: int, smoke: str = "pass", run: str = "r")
 
 def marks(store, run=1):
     found = {}
-    for marker in ask(Panel(store, background=False), f"/api/runs/{run}")["markers"]:
+    for marker in answered(Panel(store, background=False), f"/api/runs/{run}")["markers"]:
         found.setdefault(marker["kind"], []).append((marker["step"], marker["text"]))
     return found
 
@@ -135,7 +134,7 @@ def test_the_page_of_gates_says_what_was_released_and_what_holds(store, tmp_path
     first, second = release(store, tmp_path, 100), release(store, tmp_path, 200)
     other = release(store, tmp_path, 300, run="other")
     panel = Panel(store, background=False)
-    releases = ask(panel, "/api/gates")["releases"]
+    releases = answered(panel, "/api/gates")["releases"]
     assert [one["execution"] for one in releases] == [other.id, second.id, first.id]
     assert [one["current"] for one in releases] == [True, False, False]
     trail = [
@@ -146,7 +145,7 @@ def test_the_page_of_gates_says_what_was_released_and_what_holds(store, tmp_path
     assert (releases[2]["at"], releases[2]["who"]) == (trail[0].at, trail[0].who)
     assert (releases[2]["verdict"], releases[2]["weights"]) == ("v100r", first.weights)
     assert (tmp_path / "models/production").resolve() == tmp_path / "other" / "checkpoint-300"
-    assert [one["execution"] for one in ask(panel, "/api/gates?runs=1")["releases"]] == [second.id, first.id]
+    assert [one["execution"] for one in answered(panel, "/api/gates?runs=1")["releases"]] == [second.id, first.id]
 
 
 def test_executions_whose_gate_is_a_step_belong_to_their_run(store, tmp_path):
@@ -156,7 +155,7 @@ def test_executions_whose_gate_is_a_step_belong_to_their_run(store, tmp_path):
     (tmp_path / "whole.toml").write_text(gate + workflow(tmp_path).read_text())
     execution = WorkflowExecutor(tmp_path / "whole.toml", store).run(checkpoint(tmp_path, 200), project="p", run="r")
     assert (execution.status, execution.verdict) == ("done", "")
-    answer = ask(Panel(store, background=False), "/api/gates?runs=1")
+    answer = answered(Panel(store, background=False), "/api/gates?runs=1")
     assert [one["id"] for one in answer["executions"]] == [execution.id]
     assert answer["releases"][0]["verdict"] == answer["verdicts"][0]["id"]
     assert [step for step, _ in marks(store)["promoted"]] == [200]
@@ -168,10 +167,10 @@ def test_executions_whose_gate_is_a_step_belong_to_their_run(store, tmp_path):
 def test_pages_say_which_metrics_there_are(filled):
     panel = Panel(filled, background=False)
     known = ["exact_match", "response_length"]
-    assert ask(panel, "/api/items?run=1&task=sums")["metrics"] == known
-    assert ask(panel, "/api/compare?baseline=1&candidates=2&task=sums")["metrics"] == known
-    assert set(ask(panel, "/api/compare?baseline=1&candidates=2")["metrics"]) == {*known, "perplexity"}
-    groups = ask(panel, "/api/groups?pattern=(.%2B)-seed%5Cd%2B&task=sums&metric=response_length")
+    assert answered(panel, "/api/items?run=1&task=sums")["metrics"] == known
+    assert answered(panel, "/api/compare?baseline=1&candidates=2&task=sums")["metrics"] == known
+    assert set(answered(panel, "/api/compare?baseline=1&candidates=2")["metrics"]) == {*known, "perplexity"}
+    groups = answered(panel, "/api/groups?pattern=(.%2B)-seed%5Cd%2B&task=sums&metric=response_length")
     assert (groups["tasks"], groups["metrics"]) == (["bpb", "sums"], known)
     assert {curve["metric"] for curve in groups["curves"]} == {"response_length"}
 
@@ -179,8 +178,8 @@ def test_pages_say_which_metrics_there_are(filled):
 def test_an_item_is_graded_by_the_metric_that_was_asked_for(filled):
     panel = Panel(filled, background=False)
     url = "/api/item?item=i3&runs=1&task=sums"
-    assert ask(panel, url)["history"][0]["values"] == [0, 1, 1, 1]
-    lengths = ask(panel, f"{url}&metric=response_length")
+    assert answered(panel, url)["history"][0]["values"] == [0, 1, 1, 1]
+    lengths = answered(panel, f"{url}&metric=response_length")
     assert (lengths["history"][0]["metric"], lengths["history"][0]["values"][-1]) == ("response_length", 1)
     with pytest.raises(ConfigError):
-        ask(panel, f"{url}&metric=nothing")
+        answered(panel, f"{url}&metric=nothing")

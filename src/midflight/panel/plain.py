@@ -1,4 +1,4 @@
-"""Records as plain values of JSON, bounded in size; rows of numbers as base64."""
+"""Answers as JSON, bounded in size; rows of numbers as base64."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from midflight.panel.shapes import BoundedText, CostShape, EstimateShape
 from midflight.records import Cost, Estimate, EvalReport
 from midflight.schema import to_json
 
-Record = TypeVar("Record")
 TEXT = 4000
 """Characters of a text that are sent unless it is asked for whole."""
 VALUE = 200
@@ -25,11 +24,17 @@ MOST_KEYS = 100
 
 
 def encode(value: Any) -> bytes:
-    """JSON as short as it gets; numbers that JSON does not know as texts."""
+    """JSON as short as it gets: records as their fields, numbers that JSON does not know as texts."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps(value, default=_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except ValueError:  # NaN or infinity, or half of a surrogate pair
-        return to_json(value).encode()
+        return to_json(json.loads(json.dumps(value, default=_fields))).encode()
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(record):
+        raise TypeError(f"{type(record).__name__} is no value of JSON")
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
 
 
 def packed(array: npt.NDArray[Any], kind: str) -> str:
@@ -107,11 +112,6 @@ def estimate(record: Estimate) -> EstimateShape:
 def metrics_of(report: EvalReport) -> list[str]:
     """The metrics by which an evaluation judges, in its own order."""
     return [one.metric for one in report.judging]
-
-
-def plain(record: Record) -> Record:
-    """A record as JSON has it, a dict: to the type checker it stays the record, of whose fields OpenAPI knows."""
-    return dataclasses.asdict(record)  # type: ignore[call-overload, no-any-return]
 
 
 def cost(record: Cost) -> CostShape:

@@ -16,7 +16,7 @@ from midflight.analyse.stability import Noise
 from midflight.errors import MidflightError
 from midflight.panel.answers.items import title
 from midflight.panel.panel import Panel
-from midflight.panel.plain import bounded, estimate, plain
+from midflight.panel.plain import bounded, estimate
 from midflight.panel.references import Reference, reference_of
 from midflight.panel.shapes import EstimateShape
 from midflight.records import Difference, EvalReport
@@ -116,14 +116,14 @@ def task_curves(panel: Panel, run: RunInfo, reference: str, metric: str, level: 
     found = []
     for curve, trend, side, (row, note) in zip(curves, trends, sides, compared, strict=True):
         shown: dict[str, Any] = {**_curve(panel, curve), **_since(panel, curve, side)}
-        shown["difference"] = None if row is None else plain(rows.pop(0))
+        shown["difference"] = None if row is None else rows.pop(0)
         shown["difference_note"] = note
         slope, noise, best = (trend.slope, trend.noise, trend.best) if trend is not None else (None, None, None)
-        shown["trend"], shown["per_steps"] = None if slope is None else plain(slope), PER
+        shown["trend"], shown["per_steps"] = slope, PER
         notes = ["fewer than three checkpoints"] if slope is None else []
         shown["trend_note"] = "; ".join([*notes, *(trend.notes if trend is not None else ())])
-        shown["noise"] = None if noise is None else plain(noise)
-        shown["best"] = None if best is None else plain(best)
+        shown["noise"] = noise
+        shown["best"] = best
         found.append(shown)
     return found  # type: ignore[return-value]
 
@@ -205,7 +205,7 @@ def _since(panel: Panel, curve: Curve, side: Reference) -> dict[str, Any]:
     try:
         key = ("flip curve", tuple(one.id for one in curve.reports), curve.metric)
         points = panel.kept.get(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
-        found["flip_curve"] = [plain(point) for point in points[-MOST_POINTS:]]
+        found["flip_curve"] = points[-MOST_POINTS:]
         if report is not None:
             found["flips"] = _flips(panel, newest, report, curve.metric)
     except MidflightError as error:

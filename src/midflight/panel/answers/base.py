@@ -22,7 +22,7 @@ class Function(Protocol):
     """What answers a question."""
 
     def __call__(self, panel: Panel, **values: Any) -> Any:
-        """The answer, as plain as JSON wants it."""
+        """The answer: values of JSON and records."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from midflight.analyse.evidence import Side, StoredEvidence
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Flag, Level, Names, Text
-from midflight.panel.plain import estimate, evenly, flat, metrics_of, plain
+from midflight.panel.plain import estimate, evenly, flat, metrics_of
 from midflight.panel.shapes import EstimateShape, Json
 from midflight.records import Difference, EvalReport, OverallIndex
 from midflight.store import RunInfo
@@ -134,14 +134,14 @@ def answer(
             refused.append({"candidate": side.label, "message": error.message})
             continue
         rows += found.differences
-        overall += [plain(index) for index in found.overall]
+        overall += found.overall
         left_out += found.left_out
     runs = list({run.id: run for _, run in (first, *others)}.values())
     return {
         "baseline": _shape(*first),
         "candidates": [_shape(*other) for other in others],
         "metrics": _metrics([side for side, _ in (first, *others)], task),
-        "differences": [plain(row) for row in judged(rows, level)[:MOST_ROWS]],
+        "differences": judged(rows, level)[:MOST_ROWS],
         "overall": overall,
         "left_out": left_out + ([f"{MOST_ROWS} of {len(rows)} rows"] if len(rows) > MOST_ROWS else []),
         "refused": refused,

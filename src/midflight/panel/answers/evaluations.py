@@ -102,16 +102,17 @@ def answer(
         for id in shown
         for task, step, reason in panel.store.missing(id)
     ]
+    leases: list[LeaseShape] = [
+        {"name": one.name[:1000], "number": one.number, "owner": one.owner, "beat": one.beat}
+        for one in panel.store.leases()
+        if one.beat >= 0
+    ]
     return {
         "total": total,
         "offset": offset,
         "now": panel.clock(),
         "evaluations": [_shape(panel, row, named[row.run]) for row in rows],
-        "leases": [
-            {"name": one.name[:1000], "number": one.number, "owner": one.owner, "beat": one.beat}
-            for one in panel.store.leases()
-            if one.beat >= 0
-        ][:MOST_LEASES],
+        "leases": leases[:MOST_LEASES],
         "missing": missing[:MOST_MISSING],
         "by_run": [_cost(panel, named[id]) for id in shown],
     }

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Ids, Number, Text
-from midflight.panel.plain import bounded, plain
+from midflight.panel.plain import bounded
 from midflight.panel.releases import Release, releases_of, verdict_of
 from midflight.records import AuditEvent, Execution, Verdict
 
@@ -52,18 +52,18 @@ def answer(panel: Panel, *, project: str, run: str, runs: Sequence[int], limit: 
         releases = [one for one in releases if one["execution"] in ids]
     return {
         "num_verdicts": len(verdicts),
-        "verdicts": [plain(one) for one in verdicts[:limit]],
+        "verdicts": verdicts[:limit],
         "releases": releases[:limit],
         "num_executions": len(executions),
         "executions": [_execution(one) for one in executions[:limit]],
         "num_audit": len(audit),
-        "audit": [plain(replace(one, detail=_short(one.detail))) for one in audit[::-1][:limit]],
+        "audit": [replace(one, detail=_short(one.detail)) for one in audit[::-1][:limit]],
     }
 
 
 def _execution(record: Execution) -> Execution:
     steps = [replace(one, state={}, result=_short(one.result)) for one in record.steps]
-    return plain(replace(record, steps=steps))
+    return replace(record, steps=steps)
 
 
 def _short(values: Mapping[str, Any]) -> dict[str, str]:

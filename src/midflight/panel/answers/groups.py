@@ -13,7 +13,7 @@ from midflight.analyse.group_difference import Aggregate, GroupDifference, aggre
 from midflight.analyse.groups import Group, GroupCurve, group_curves, groups_of
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Flag, Level, Text, Texts
-from midflight.panel.plain import metrics_of, plain
+from midflight.panel.plain import metrics_of
 from midflight.records import EvalReport
 
 PATH = "/api/groups"
@@ -96,9 +96,9 @@ def answer(
         ],
         "tasks": list(dict.fromkeys(report.task for report in reports)),
         "metrics": list(dict.fromkeys(key for one in reports if task in ("", one.task) for key in metrics_of(one))),
-        "curves": [plain(curve) for curve in curves],
-        "differences": [plain(one) for one in differences_of(curves, paired)],
-        "aggregates": [plain(one) for one in aggregates_of(curves, seed=0)],
+        "curves": curves,
+        "differences": differences_of(curves, paired),
+        "aggregates": aggregates_of(curves, seed=0),
         "suggested": suggested,
     }
 

@@ -15,7 +15,7 @@ from midflight.analyse.flips import FlipPoint, flip_curve, threshold
 from midflight.errors import ConfigError, MidflightError
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Choice, Number, Text
-from midflight.panel.plain import bounded, estimate, evenly, metrics_of, packed, plain
+from midflight.panel.plain import bounded, estimate, evenly, metrics_of, packed
 from midflight.panel.references import ALLOWED, curve_named, reference_of
 from midflight.panel.shapes import EstimateShape
 from midflight.records import STATES, Item
@@ -271,7 +271,7 @@ def title(item: Item | None) -> str:
 def _flip_curve(panel: Panel, curve: Curve) -> list[FlipPoint]:
     key = ("flip curve", tuple(one.id for one in curve.reports), curve.metric)
     try:
-        points = panel.kept.get(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
+        points: list[FlipPoint] = panel.kept.get(key, lambda: flip_curve(curve.reports, panel.store, curve.metric))
     except MidflightError:  # the note says why
         return []
-    return [plain(point) for point in points]
+    return points

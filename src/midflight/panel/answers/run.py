@@ -11,7 +11,7 @@ from midflight.panel.charts import Axes, axes_of, in_order, still_series
 from midflight.panel.markers import Marker, markers_of
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Level, Number, Text
-from midflight.panel.plain import flat, plain
+from midflight.panel.plain import flat
 from midflight.panel.references import ALLOWED
 from midflight.panel.rows import rows_of
 from midflight.panel.shapes import DiagnosisShape, Json, RunShape
@@ -105,7 +105,7 @@ def answer(panel: Panel, *, id: int, reference: str, metric: str, level: float) 
         "axes": axes_of(by_key),
         "diagnosis": panel.diagnoses.of(run, pulse),
         "markers": markers_of(panel, run, reports, missing, level),
-        "unfinished": [plain(one) for one in panel.store.unfinished(id)],
+        "unfinished": panel.store.unfinished(id),
         "missing": missing,  # type: ignore[typeddict-item]
         "cost": _cost(reports),
     }

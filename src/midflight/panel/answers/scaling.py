@@ -11,7 +11,6 @@ from midflight.errors import ConfigError
 from midflight.estimate.amdahl import Amdahl, Prediction
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Ids, Level, Text
-from midflight.panel.plain import plain
 
 PATH = "/api/scaling"
 PARAMETERS = (
@@ -43,9 +42,9 @@ def answer(panel: Panel, *, runs: Sequence[int], by: str, goal: str, level: floa
     return {
         "work": found.work,
         "unit": found.unit,
-        "timings": [plain(one) for one in found.timings],
-        "law": None if found.law is None else plain(found.law),
-        "curve": [] if found.law is None else [plain(one) for one in _curve(found.law)],
+        "timings": list(found.timings),
+        "law": found.law,
+        "curve": [] if found.law is None else _curve(found.law),
     }
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from midflight.errors import shorten
-from midflight.panel.shapes import DiagnosisShape, DifferenceShape, EstimateShape, FindingShape
+from midflight.panel.shapes import DiagnosisShape, EstimateShape, FindingShape
 from midflight.panel.state import State
 from midflight.panel.top.row import Row, TaskLine
 from midflight.panel.top.strokes import sparkline
-from midflight.records import Conclusion, Severity
+from midflight.records import Conclusion, Difference, Severity
 from midflight.show.lines import duration, interval, number, signed_with_interval
 
 GAP = 2
@@ -184,9 +184,9 @@ def estimate_text(estimate: EstimateShape) -> str:
     return interval(estimate["value"], estimate["ci_low"], estimate["ci_high"])
 
 
-def difference_text(difference: DifferenceShape) -> str:
+def difference_text(difference: Difference) -> str:
     """A difference with its interval."""
-    return signed_with_interval(difference["value"], difference["ci_low"], difference["ci_high"])
+    return signed_with_interval(difference.value, difference.ci_low, difference.ci_high)
 
 
 def _task(row: Row, now: float, width: int) -> Text:
@@ -215,7 +215,7 @@ def verdict_text(task: TaskLine) -> Text:
     """The difference to the first checkpoint, in the colour of what it means."""
     if task.difference is None:
         return NOTHING.copy()
-    return Text(difference_text(task.difference), VERDICTS[task.difference["finding"]][1])
+    return Text(difference_text(task.difference), VERDICTS[task.difference.finding][1])
 
 
 def improving_sign(task: TaskLine) -> tuple[str, str]:

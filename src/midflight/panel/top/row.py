@@ -12,9 +12,10 @@ from midflight.panel.charts import in_order
 from midflight.panel.pace import Pace, pace_of
 from midflight.panel.panel import Panel
 from midflight.panel.rows import SPARK, rows_of
-from midflight.panel.shapes import DiagnosisShape, DifferenceShape, EstimateShape
+from midflight.panel.shapes import DiagnosisShape, EstimateShape
 from midflight.panel.state import State
 from midflight.panel.task_curves import TaskCurve, task_curves
+from midflight.records import Difference
 from midflight.store import Head, Pulse, RunInfo, UnfinishedEvaluation
 
 LEVEL = 0.95
@@ -42,7 +43,7 @@ class TaskLine:
     label: str
     step: int
     estimate: EstimateShape
-    difference: DifferenceShape | None
+    difference: Difference | None
     note: str
     improving: str | None
     learned: int | None
@@ -137,7 +138,7 @@ def task_line(curve: TaskCurve) -> TaskLine:
         newest["estimate"],
         curve["difference"],
         curve["difference_note"],
-        None if curve["trend"] is None else curve["trend"]["improving"],
+        None if curve["trend"] is None else curve["trend"].improving,
         None if flips is None else flips["learned"],
         None if flips is None else flips["forgotten"],
         tuple(float("nan") if value is None else value for value in values),

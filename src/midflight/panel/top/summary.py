@@ -102,7 +102,7 @@ def tasks_table(tasks: Sequence[TaskLine], width: int) -> Table:
 def _since(task: TaskLine) -> Text:
     if task.difference is None:
         return Text(shorten(task.note, 48), "dim")
-    word, style = VERDICTS[task.difference["finding"]]
+    word, style = VERDICTS[task.difference.finding]
     return Text(f"{difference_text(task.difference)} {word}", style)
 
 
