@@ -21,7 +21,7 @@ SPARK = 64
 """Points of a small curve."""
 MOST_TASKS = 50
 ENDED = 0.95
-"""A run that logged beyond this share of its planned steps was not stopped early: not every step is logged."""
+"""A run that logged up to this share of its planned steps did not end early: not every step is logged."""
 
 
 def rows_of(panel: Panel, runs: Sequence[RunInfo], pulses: dict[int, Pulse], leading: str | None) -> list[RunShape]:
@@ -50,6 +50,7 @@ def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunSh
     last_step = max((s for s in (pulse.last_step, evaluated.get("last_step")) if s is not None), default=None)
     state = state_of(panel.store, pulse)
     pace = _pace(panel, run, pulse) if state == "running" else Pace(planned_steps=planned_steps(run))
+    ended_early = state == "finished" and (last_step or 0) < ENDED * (pace.planned_steps or 0)
     return {
         "id": run.id,
         "project": run.project,
@@ -67,7 +68,8 @@ def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunSh
         "last_step": last_step,
         "planned_steps": pace.planned_steps,
         "seconds_left": pace.seconds_left,
-        "stopped_by": _stopped_by(panel, run, pulse, last_step) if state == "finished" else "",
+        "ended_early": ended_early,
+        "stopped_by": _stopped_by(panel, run) if ended_early and pulse.num_findings else "",
         "num_series": pulse.num_series,
         "num_points": pulse.num_points,
         "num_evaluations": pulse.num_evaluations,
@@ -86,11 +88,8 @@ def _pace(panel: Panel, run: RunInfo, pulse: Pulse) -> Pace:
     return found
 
 
-def _stopped_by(panel: Panel, run: RunInfo, pulse: Pulse, last_step: int | None) -> str:
-    """The first finding of severity `stop` that the run's own process had before it ended ahead of its plan."""
-    planned = planned_steps(run)
-    if planned is None or last_step is None or last_step > ENDED * planned or not pulse.num_findings:
-        return ""
+def _stopped_by(panel: Panel, run: RunInfo) -> str:
+    """Kind of the first finding of severity `stop` that the run's own process had; empty if it had none."""
     return next((one.kind for one in panel.store.findings(run.id) if one.severity == "stop"), "")
 
 

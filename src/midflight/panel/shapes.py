@@ -103,7 +103,7 @@ class Latest(TypedDict):
 
 
 class RunShape(TypedDict):
-    """A row of the table of runs; `stopped_by` is the finding after which a run ended before its planned steps."""
+    """A row of the table of runs; `stopped_by` is the finding after which one ended early, if there is one."""
 
     id: int
     project: str
@@ -121,6 +121,7 @@ class RunShape(TypedDict):
     last_step: int | None
     planned_steps: int | None
     seconds_left: float | None
+    ended_early: bool
     stopped_by: str
     num_series: int
     num_points: int

@@ -63,12 +63,18 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (cursor: Cursor
   useEffect(() => {
     const host = canvas.current;
     if (!drawn || !host) return;
-    const observer = new ResizeObserver(() => plot.current?.resize(host.clientWidth, height));
+    let width = 0; // as it was drawn: the observer's first word is of the width that is there already
+    const observer = new ResizeObserver(() => {
+      if (host.clientWidth === width) return;
+      width = host.clientWidth;
+      plot.current?.resize(width, height);
+    });
     const cancel = soon(() => {
       const { picture: first, focus: firstFocus } = latest.current;
       if (!first) return;
       const hooks = { onCursor, onZoom: (range: Range | null) => zoom.current?.(range) };
-      plot.current = new Plot(host, first, firstFocus, hooks, host.clientWidth, height);
+      width = host.clientWidth;
+      plot.current = new Plot(host, first, firstFocus, hooks, width, height);
       observer.observe(host);
     });
     return () => {
@@ -166,9 +172,11 @@ export function CurveCard(props: CurveCardProps) {
       <div class="plot" ref={canvas} style={{ height: `${height}px` }}>
         {picture && !picture.lines.length && <p class="empty">{t("chart.empty")}</p>}
       </div>
-      <p class="note">
-        {notes.join(" · ")} {props.legend}
-      </p>
+      {(notes.length > 0 || props.legend) && (
+        <p class="note">
+          {notes.join(" · ")} {props.legend}
+        </p>
+      )}
       {cursor?.here && picture && <AtCursor picture={picture} cursor={cursor} />}
     </figure>
   );

@@ -15,6 +15,11 @@ import { chartsOf, MeasuredCharts, titleOf } from "../part/measured_charts";
 import { Swatch } from "../part/swatch";
 import { Name } from "../part/text";
 
+/** A pattern that the server suggests, `(.+)-seed\d+`, as people write one: …-seed#. */
+export function spellPattern(pattern: string): string {
+  return pattern.replace("(.+)", "…").replace("\\d+", "#").replaceAll("\\", "");
+}
+
 function Loaded({ answer }: { answer: GroupsAnswer }) {
   const places = new Map(answer.groups.map((group, place) => [group.name, place]));
   const charts = useMemo(
@@ -58,10 +63,10 @@ export function Groups({ alone }: { alone: boolean }) {
       <p class="filters">
         {suggested?.suggested.map((one) => (
           <button type="button" class="zoomed" key={one} aria-pressed={pattern === one} onClick={() => put({ pattern: pattern === one ? null : one })}>
-            {one}
+            {spellPattern(one)}
           </button>
         ))}
-        <input type="text" size={24} aria-label={t("groups.pattern")} placeholder={t("groups.pattern")} value={pattern} onChange={(event) => put({ pattern: event.currentTarget.value || null })} />
+        <input type="text" size={40} aria-label={t("groups.own")} placeholder={t("groups.own")} value={pattern} onChange={(event) => put({ pattern: event.currentTarget.value || null })} />
         {alone && pattern && answer && (
           <>
             {answer.tasks.length > 1 && <Choose label={t("items.task")} name="task" now={value("task")} options={[["", t("project.all")], ...answer.tasks.map((task) => [task, task] as const)]} clears={["metric"]} />}

@@ -49,17 +49,21 @@ export interface WhiskerProps {
   width?: number;
   /** A second line beside zero, as the bound of a gate. */
   bound?: Num | null;
+  /** Whether zero is written below its line: where no heading says which line is zero. */
+  named?: boolean;
 }
 
 const HEIGHT = 18;
+const NAME_HEIGHT = 10;
 
 /** A difference on a scale with zero: the point, its interval, and by its form whether it is told from zero. */
-export function Whisker({ value, low, high, span, finding, width = 150, bound = null }: WhiskerProps) {
+export function Whisker({ value, low, high, span, finding, width = 150, bound = null, named = false }: WhiskerProps) {
   const x = (one: Num | null) => (((toNumber(one) - span.low) / (span.high - span.low)) * width).toFixed(1);
   const known = Number.isFinite(toNumber(value));
   const wide = Number.isFinite(toNumber(low)) && Number.isFinite(toNumber(high));
   return (
-    <svg class={`whisker ${finding}`} width={width} height={HEIGHT} aria-hidden="true">
+    <svg class={`whisker ${finding}`} width={width} height={HEIGHT + (named ? NAME_HEIGHT : 0)} aria-hidden="true">
+      {named && <text x={x(0)} y={HEIGHT + NAME_HEIGHT - 1}>0</text>}
       <line class="zero" x1={x(0)} x2={x(0)} y1="0" y2={HEIGHT} />
       {bound !== null && <line class="bound" x1={x(bound)} x2={x(bound)} y1="0" y2={HEIGHT} />}
       {wide && <line class="interval" x1={x(low)} x2={x(high)} y1={HEIGHT / 2} y2={HEIGHT / 2} />}

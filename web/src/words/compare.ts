@@ -32,7 +32,7 @@ export const compareWords = {
   "compare.slices": ["slices", "切片"],
   "compare.task": ["task, metric", "任务、指标"],
   "groups.bands": ["mean over seeds; bands: t intervals between runs", "种子均值；带为运行间 t 区间"],
-  "groups.pattern": ["pattern: (.+)-seed\\d+", "模式：(.+)-seed\\d+"],
+  "groups.own": ["or a pattern of names, the strategy in brackets", "或名称的正则模式，策略放在括号中"],
   "groups.seeds": ["{n} runs", "{n} 个运行"],
   "groups.title": ["Groups over seeds", "按种子分组"],
   "scaling.by": ["by (config key)", "按（配置键）"],

@@ -130,7 +130,7 @@ def _references(panel: Panel, run: RunInfo, reports: Sequence[EvalReport]) -> li
         {"id": "previous", "label": "previous", "step": None},
     ]
     evaluated = {pulse.run for pulse in panel.store.pulses() if pulse.num_evaluations}
-    others = [one for one in panel.store.runs(run.project) if one.id != run.id and one.id in evaluated]
+    others = panel.store.runs(run.project, ids=sorted(evaluated - {run.id}))
     return found + [{"id": f"run:{one.id}", "label": one.name, "step": None} for one in others[:200]]
 
 
