@@ -97,7 +97,7 @@ class Diagnoses:
         """What the run's own process has noticed."""
         found = self._store.findings(run.id)
         note = f"too long to be looked at here: what was noticed while it ran; for all: midflight diagnose {run.id}"
-        return {**_off(note), "status": "ready", "findings": _gravest_first(found), "counts": _count(found)}
+        return {**_off(note), "status": "ready", "findings": _ordered(found), "counts": _count(found)}
 
     def _make(self, run: RunInfo, num_points: int) -> DiagnosisShape:
         try:
@@ -108,14 +108,14 @@ class Diagnoses:
         return shape
 
 
-def _gravest_first(findings: Sequence[Finding]) -> list[FindingShape]:
-    """By severity, then by onset."""
-    return [_plain(one) for one in sorted(findings, key=lambda one: (-SEVERITIES.index(one.severity), one.onset))]
-
-
 def _plain(finding: Finding) -> FindingShape:
     found: FindingShape = {**asdict(finding), "metrics": list(finding.metrics)}  # type: ignore[typeddict-item]
     return found
+
+
+def _ordered(findings: Sequence[Finding]) -> list[FindingShape]:
+    """The gravest first; of those, the earliest."""
+    return [_plain(one) for one in sorted(findings, key=lambda one: (-SEVERITIES.index(one.severity), one.onset))]
 
 
 def _shape(found: Diagnosis) -> DiagnosisShape:
@@ -123,7 +123,7 @@ def _shape(found: Diagnosis) -> DiagnosisShape:
         "status": "ready",
         "note": "",
         "algorithm": found.algorithm,
-        "findings": _gravest_first(found.findings),
+        "findings": _ordered(found.findings),
         "judged": list(found.judged),
         "lacking": list(found.lacking),
         "num_records": found.num_records,

@@ -9,6 +9,7 @@ import type { GroupsAnswer } from "../data/answers";
 import { put, value } from "../state/place";
 import { t, theme } from "../state/settings";
 import { withInterval } from "../words/numbers";
+import { ScaleChoice } from "../part/choices";
 import { Choose, metricOptions } from "../part/choose";
 import { Failure } from "../part/empty";
 import { chartsOf, MeasuredCharts, titleOf } from "../part/measured_charts";
@@ -69,6 +70,7 @@ export function Groups({ alone }: { alone: boolean }) {
         <input type="text" size={40} aria-label={t("groups.own")} placeholder={t("groups.own")} value={pattern} onChange={(event) => put({ pattern: event.currentTarget.value || null })} />
         {alone && pattern && answer && (
           <>
+            <ScaleChoice />
             {answer.tasks.length > 1 && <Choose label={t("items.task")} name="task" now={value("task")} options={[["", t("project.all")], ...answer.tasks.map((task) => [task, task] as const)]} clears={["metric"]} />}
             <Choose label={t("compare.metric")} name="metric" now={metric} options={metricOptions(answer.metrics, false)} />
           </>

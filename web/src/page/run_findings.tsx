@@ -18,7 +18,7 @@ export function Healthy({ diagnosis }: { diagnosis: Diagnosis }) {
       <p>
         <b>✓ {t("findings.none")}</b>
       </p>
-      <p class="quiet">{t(diagnosis.lacking.length ? "findings.judged.some" : "findings.judged", { n: diagnosis.judged.length, m: diagnosis.lacking.length })}</p>
+      <p class="quiet">{t(diagnosis.lacking.length ? "findings.judged" : "findings.looked", { n: diagnosis.judged.length, m: diagnosis.lacking.length })}</p>
       {diagnosis.lacking.length > 0 && (
         <details>
           <summary>{t("findings.lacking")}</summary>
@@ -36,14 +36,14 @@ function steps(from: number, to: number): string {
 /** How many detectors found nothing. */
 function others({ judged, lacking, findings }: Diagnosis): string {
   const silent = Math.max(0, judged.length - new Set(findings.map((one) => one.kind)).size);
-  return t(lacking.length ? "findings.others.some" : "findings.others", { n: count(silent), m: lacking.length });
+  return t(lacking.length ? "findings.others" : "findings.silent", { n: count(silent), m: lacking.length });
 }
 
 /** The findings of a run side by side, the gravest first, as the server has them. */
 export function RunFindings({ diagnosis, run }: { diagnosis: Diagnosis; run: number }) {
   const { findings } = diagnosis;
   return (
-    <aside class="wrong">
+    <aside class={`wrong ${findings.length ? "" : "nothing-found"}`}>
       <h2>
         {t("question.wrong")} {findings.length > 0 && diagnosis.status === "ready" && <span class="quiet">{others(diagnosis)}</span>}
       </h2>

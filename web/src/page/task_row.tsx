@@ -116,7 +116,7 @@ function BestOne({ best }: { best: NonNullable<RunTask["best"]> }) {
       <dt title={best.method}>{t("task.best", { step: count(best.step) })}</dt>
       <dd title={`${t("task.best.title", { share: percent(best.share) })}\n${best.method}`}>
         <span class="number">{best.value === null ? number(best.measured) : withInterval(best.value, best.ci_low, best.ci_high)}</span>
-        {best.value !== null && measured !== shown.value && <span class="quiet"> {t("task.best.luck", { measured })}</span>}
+        {best.value !== null && measured !== shown.value && <span class="quiet luck">{t("task.best.luck", { measured })}</span>}
       </dd>
     </>
   );
@@ -209,7 +209,7 @@ function Degrees({ task, all }: { task: RunTask; all: string }) {
   if (up === null || down === null) return <div class="changed quiet">{task.flips_note || t("flips.none")}</div>;
   return (
     <div class="changed">
-      <FlipBar down={down} up={up} names={[t("flips.worse"), t("flips.better")]} hrefs={[all, all]} />
+      <FlipBar down={down} up={up} names={[t("verdict.worse"), t("verdict.better")]} hrefs={[all, all]} />
       <p class="quiet">{t("flips.degrees", { n: count(n), metric: task.metric.slice(0, 40) })}</p>
       <a href={all}>{t("flips.all")} →</a>
     </div>

@@ -5,7 +5,6 @@ import { spelling } from "../chart/axis";
 import { CurveCard } from "../chart/curve_card";
 import { EMPTY, type Line } from "../chart/picture";
 import { value } from "../state/place";
-import { ScaleChoice } from "./choices";
 
 export interface MeasuredChartsProps {
   /** Lines by the title of their chart. */
@@ -40,18 +39,13 @@ export function chartsOf<Curve extends Titled>(curves: readonly Curve[], lineOf:
   return found;
 }
 
-/** The charts, and the scale that they share: on a linear one a run that went astray leaves no room for the others. */
+/** The charts; on a linear scale a run that went astray leaves no room for the others, so the URL may ask for a log one. */
 export function MeasuredCharts({ charts, note }: MeasuredChartsProps) {
   return (
-    <>
-      <div class="controls">
-        <ScaleChoice />
-      </div>
-      <div class="grid wide">
-        {[...charts].map(([title, lines]) => (
-          <Chart key={title} title={title} lines={lines} note={note} />
-        ))}
-      </div>
-    </>
+    <div class="grid wide">
+      {[...charts].map(([title, lines]) => (
+        <Chart key={title} title={title} lines={lines} note={note} />
+      ))}
+    </div>
   );
 }

@@ -15,6 +15,6 @@ export const projectWords = {
   "run.findings": ["findings", "问题"],
   "run.left": ["{time} left", "还需 {time}"],
   "run.spark": ["course", "走势"],
-  "run.spark.of": ["course of", "走势："],
+  "run.spark.of": ["course:", "走势："],
   "run.toggle": ["draw or hide (x)", "画出或隐藏（x）"],
 } as const;
