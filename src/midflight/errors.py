@@ -151,9 +151,14 @@ def missing_extra(feature: str, extra: str, error: ImportError) -> MissingExtraE
     return MissingExtraError(f"{feature} needs {error.name or error}", hint=f"pip install 'midflight[{extra}]'")
 
 
+def one_line(text: str) -> str:
+    """Text on one line, whole, control characters made visible: fit for a place that wraps."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def shorten(text: str, limit: int = 200) -> str:
     """Text of at most `limit` characters, on one line, control characters made visible: fit for a message."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    line = one_line(text)
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 

@@ -62,6 +62,21 @@ def test_a_number_of_steps_tokens_or_a_level_can_be_the_goal(store, logged):
     assert (by_run(loss)["a"].seconds, by_run(loss)["a"].rate) == (pytest.approx(50), None)
 
 
+def test_a_run_that_begins_beyond_the_goal_was_there_from_the_start(store, logged):
+    steps = np.arange(10, 101, 10)
+    whole, resumed = logged("whole", 1, 1.0), logged("resumed", 2, 0.5, loss=0.9 * np.exp(-steps / 50))
+    found = by_run(scaling_of(store, [whole, resumed], goal="loss=1"))
+    assert found["whole"].seconds == pytest.approx(50)
+    assert (found["resumed"].seconds, found["resumed"].note) == (
+        None,
+        "was there at its first point: 0.736858 at step 10",
+    )
+    grown = logged("grown", 4, 0.5, tokens=steps * 1000.0 + 60_000)
+    assert by_run(scaling_of(store, [whole, grown], goal="tokens=50000"))["grown"].note == (
+        "was there at its first point: 70000 at step 10"
+    )
+
+
 def test_a_metric_can_be_the_goal(store, logged):
     runs = [logged("a", 1, 1.0), logged("b", 2, 0.5)]
     for run, pace in zip(runs, (1.0, 0.5), strict=True):
@@ -73,6 +88,8 @@ def test_a_metric_can_be_the_goal(store, logged):
             store.finish_evaluation(report, {})
     found = by_run(scaling_of(store, runs, goal="sums/acc=0.55"))
     assert (found["a"].seconds, found["b"].seconds) == (pytest.approx(40), pytest.approx(20))
+    first = by_run(scaling_of(store, runs, goal="acc=0.1"))
+    assert (first["a"].seconds, first["a"].note) == (None, "was there at its first evaluation: 0.2 at step 20")
     never = by_run(scaling_of(store, runs, goal="acc=0.9"))
     assert (never["a"].seconds, never["a"].note) == (None, "has not reached it")
     with pytest.raises(UnknownKeyError):
@@ -98,8 +115,10 @@ def test_what_cannot_be_timed_is_said(store, logged):
     found = by_run(scaling_of(store, [slow, fast], goal="step=80"))
     assert (found["slow"].seconds, found["slow"].note) == (None, "has only come to step 50")
     assert found["fast"].speedup == 1.0  # the smallest of those that were timed
-    assert by_run(scaling_of(store, [slow], goal="loss=99"))["slow"].note == "has not reached it"
-    assert by_run(scaling_of(store, [slow], goal="tokens=10000"))["slow"].note == "was there from the start"
+    away = "has not reached it: moves away, from 2.45619 to 1.10364"
+    assert by_run(scaling_of(store, [slow], goal="loss=99"))["slow"].note == away
+    there = "was there at its first point: 10000 at step 10"
+    assert by_run(scaling_of(store, [slow], goal="tokens=10000"))["slow"].note == there
     gone = logged("gone", 4, 0.1, [10, 20], reward=np.array([np.nan, np.nan]))
     assert by_run(scaling_of(store, [gone], goal="reward=1"))["gone"].note == "has not logged reward"
     with pytest.raises(ConfigError, match="no steps that all runs have logged"):

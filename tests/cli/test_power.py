@@ -103,12 +103,22 @@ class TestPower:
         assert "to see 0.05: 754 items" in done.stdout
         assert not Path("midflight.db").exists()
 
+    @pytest.mark.parametrize("task", [[], ["-t", "nobody-has-this"]])
+    def test_without_a_task_that_can_be_loaded(self, task):
+        given = ["power", *task, "--detect", 0.05, "--accuracy", 0.6, "--correlation", 0.5]
+        found = json.loads(midflight(*given, "--json").stdout)
+        assert (found["items_needed"], found["items"], found["detectable"]) == (754, None, None)
+        done = midflight(*given)
+        assert done.returncode == 0
+        assert ("what its items can show is not known: unknown key among tasks" in done.stdout) is bool(task)
+        assert "can show 0" not in done.stdout
+
     def test_one_evaluation_needs_a_correlation(self, task):
         with Run("math", "once") as run:
             evaluate_checkpoint(task, Fake(answers(0.6, 1)), run=run)
         done = midflight("power", "-t", "sums", "--detect", 0.05)
         assert done.returncode == 2
-        assert "'sums' was evaluated once only: math/once step 0; give --correlation" in done.stderr
+        assert "'sums' has one evaluation only that can be used: math/once step 0; give --correlation" in done.stderr
         given = json.loads(midflight("power", "-t", "sums", "--detect", 0.05, "--correlation", 0.5, "--json").stdout)
         assert given["variance"] == pytest.approx(0.24, abs=0.01)
 
@@ -117,6 +127,15 @@ class TestPower:
         [
             (["--detect", "0"], "--detect; got 0.0; allowed: a difference above 0"),
             (["--detect", "nan"], "--detect; got nan"),
+            (["--detect", "2"], "--detect; got 2.0; allowed: above 0, up to 1: all that exact_match can differ by"),
+            (
+                ["--detect", "5", "--accuracy", "0.5", "--correlation", "0"],
+                "--detect; got 5.0; allowed: above 0, up to 1",
+            ),
+            (
+                ["--detect", "1", "--accuracy", "0.5", "--correlation", "0", "-m", "perplexity"],
+                "--metric; got 'perplexity'",
+            ),
             (["--detect", "0.1", "--alpha", "1"], "--alpha; got 1.0; allowed: between 0 and 1"),
             (["--detect", "0.1", "--power", "0"], "--power; got 0.0"),
             (["--detect", "0.1", "--accuracy", "1.5"], "--accuracy; got 1.5"),
@@ -149,7 +168,31 @@ class TestPower:
             for step in (0, 1):
                 evaluate_checkpoint(task, Fake(answers(0.6, 1)), run=run, progress=Progress(step))
         done = midflight("power", "-t", "sums", "--detect", 0.1)
-        assert (done.returncode, "differ in no item: math/same step 0 and step 1" in done.stderr) == (2, True)
+        told = "math/same step 1; passed over: math/same step 0 (the same scores as step 1); give --correlation"
+        assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+
+    def test_a_dead_model_is_passed_over_and_said_to_be(self, task, run):
+        with Run("math", "dead") as dead:
+            for step, engine in ((0, Fake("x", version="0")), (1, Fake("x", version="1"))):
+                evaluate_checkpoint(task, engine, run=dead, progress=Progress(step))
+        found = json.loads(midflight("power", "-t", "sums", "--detect", 0.1, "--json").stdout)
+        assert found["source"] == (
+            "math/base step 100 and step 200; passed over: math/dead step 1 (all scores are 0),"
+            " math/dead step 0 (all scores are 0)"
+        )
+        assert found["variance"] == pytest.approx(0.5, abs=0.06)
+        refused = midflight("power", "-t", "sums", "--detect", 0.1, "--baseline", "dead@1")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "allowed: one whose scores differ; math/dead step 1 (all scores are 0)" in refused.stderr
+
+    def test_an_evaluation_beside_dead_ones_is_the_only_one(self, task):
+        with Run("math", "died") as died:
+            for step, engine in ((0, Fake(answers(0.6, 1))), (1, Fake("x", version="1"))):
+                evaluate_checkpoint(task, engine, run=died, progress=Progress(step))
+        done = midflight("power", "-t", "sums", "--detect", 0.1)
+        assert "math/died step 0; passed over: math/died step 1 (all scores are 0)" in done.stderr
+        given = json.loads(midflight("power", "-t", "sums", "--detect", 0.1, "--correlation", 0.5, "--json").stdout)
+        assert given["variance"] == pytest.approx(0.24, abs=0.01)
 
 
 class TestEndingEarly:

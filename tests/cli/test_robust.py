@@ -261,8 +261,15 @@ class TestWatch:
         assert f"checkpoint-{10**20}" in out  # left out, and said so
 
     def test_a_folder_that_does_not_exist_is_said_to(self, call):
-        out = call("watch", "later", "-t", "sums.toml", "--interval", 0.01, "--once")[1]
-        assert "midflight: later does not exist yet; waiting for it" in out
+        words = ["watch", "later", "-t", "sums.toml", "--interval", 0.01]
+        told = "midflight: later does not exist yet; waiting for it"
+        assert call(*words, "--idle", 0.01)[1].splitlines()[0] == told
+        assert call(*words[:2], "-t", "no-such-task")[1].splitlines() == [told]  # before anything else is looked at
+        code, out, err = call(*words, "--once")
+        assert (code, out) == (2, "")
+        assert err == "midflight: no folder later; without --once it is waited for\n"
+        code, _, err = call("watch", "sums.toml", "-t", "sums.toml")
+        assert (code, "got 'sums.toml'; allowed: a folder; it is a file" in err) == (2, True)
 
 
 class TestCatalogAndSchema:

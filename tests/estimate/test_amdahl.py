@@ -52,6 +52,13 @@ def test_finds_the_law_that_made_the_times(serial, alone):
     assert fit.at(64).speedup == pytest.approx(1 / (serial + (1 - serial) / 64))
 
 
+def test_a_time_that_floats_cannot_hold_is_still_above_nothing():
+    fit = fit_amdahl([1, 2, 4], [100.0, 50.0, 25.0])
+    for count in (10**6, 10**9, 10**18):
+        assert fit.at(count).seconds >= 100.0 / count * (1 - 1e-9) > 0
+        assert fit.at(count).speedup <= count * (1 + 1e-9)
+
+
 def test_two_runs_have_no_interval_and_one_count_no_law():
     fit = fit_amdahl([1, 4], [100.0, 40.0])
     assert (fit.serial, fit.ci_low, fit.scatter) == (pytest.approx(0.2), None, None)
@@ -59,6 +66,21 @@ def test_two_runs_have_no_interval_and_one_count_no_law():
     assert fit.at(8).ci_low is None
     assert fit_amdahl([4, 4], [100.0, 90.0]) is None
     assert fit_amdahl([], []) is None
+
+
+@pytest.mark.parametrize(("seconds", "serial"), [([100.0, 20.0], 0.0), ([100.0, 110.0], 1.0)])
+def test_two_runs_have_no_interval_either_where_the_fraction_is_clipped(seconds, serial):
+    fit = fit_amdahl([1, 4], seconds)
+    assert (fit.serial, fit.ci_low, fit.ci_high, fit.scatter) == (serial, None, None, None)
+    assert fit.note.endswith(f"clipped at {serial:.0f}; two runs give no interval")
+    assert (fit.at(2).ci_low, fit.at(8).ci_high) == (None, None)
+
+
+@pytest.mark.parametrize(("seconds", "serial"), [([100.0, 25.0, 6.2, 1.6], 0.0), ([100.0, 140.0, 161.0, 171.0], 1.0)])
+def test_an_interval_outside_of_what_a_fraction_can_be_is_none(seconds, serial):
+    fit = fit_amdahl([1, 2, 4, 8], seconds)
+    assert (fit.serial, fit.ci_low, fit.ci_high) == (serial, None, None)
+    assert fit.note.endswith("its interval lies wholly outside of 0 to 1")
 
 
 def test_a_superlinear_speed_up_is_clipped_and_says_so():

@@ -68,6 +68,17 @@ def test_samples_and_items_are_told_apart():
         plain.of_items(2)
 
 
+def test_what_lies_between_items_is_not_negative_and_its_rest_is_not_counted_as_sampling():
+    """Differences vary less than the noise within items says: all of it is sampling, and no more than was measured."""
+    samples = [((0.0, 1.0), (1.0, 0.0)), ((1.0, 0.0), (0.0, 1.0)), ((1.0, 1.0), (0.0, 1.0))]
+    ours, theirs = [0.5, 0.5, 1.0], [0.5, 0.5, 0.5]
+    found = spread_of_pairs(ours, theirs, samples)
+    assert found.total == pytest.approx(1 / 12)  # of the differences 0, 0 and 0.5
+    assert found.between == 0.0
+    assert found.sampling == pytest.approx(1 / 6)  # twice that: two samples each; the items alone would say 5 ÷ 6
+    assert [found.of_items(k) for k in (1, 2, 4)] == pytest.approx([1 / 6, 1 / 12, 1 / 24])
+
+
 def test_alike_members_are_statsmodels():
     """With clusters of one size the analysis of variance is REML's answer; MixedLM fits that."""
     import statsmodels.api as sm

@@ -19,10 +19,20 @@ class TestAct:
         workflow(promote())
         write_verdict(outcome)
         done = midflight("act", "workflow.toml", "--verdict", "verdict.json", "--checkpoint", checkpoint(), "--json")
-        assert (done.returncode, "promote" in done.stderr) == (code, code == 0)
+        assert done.returncode == code
         execution = json.loads(done.stdout)
         assert execution["status"] == "done"
         assert execution["steps"][0]["status"] == ("done" if code == 0 else "skipped")
+        told = ["midflight: promote…", "midflight: promote: done"] if code == 0 else [
+            f"midflight: promote: skipped: the verdict is {outcome}",
+            f"midflight: workflow: nothing failed; the verdict is {outcome}",
+        ]  # fmt: skip
+        assert [line[: len(start)] for line, start in zip(done.stderr.splitlines(), told, strict=True)] == told
+        again = midflight("act", "workflow.toml", "--verdict", "verdict.json", "--checkpoint", "ckpt/checkpoint-5")
+        assert again.returncode == code
+        state = "promote done" if code == 0 else f"promote skipped (the verdict is {outcome})"
+        assert again.stdout == f"midflight: workflow: done before (execution {execution['id']}): {state}\n"
+        assert again.stderr.splitlines() == told[2:] if code == 0 else told[1:]
 
     def test_a_step_that_fails_is_told(self):
         workflow(promote(), command("bad", "raise SystemExit('no route')"))

@@ -49,7 +49,7 @@ def test_a_whole_store_has_no_problems(store, run):
         ("INSERT INTO flush VALUES (NULL, 1, 1, 1, x'63000000', zeroblob(24))", "keys that are not known"),
         (
             "INSERT INTO evaluation VALUES ('e', 1, 1, 'i', 0, 't', 'f', 0, 'w', 'done', 0, 0, '{\"schema_version\": 1}')",
-            "evaluation e: not a report",
+            "table evaluation, row e, column report (run 1): not a report",
         ),
     ],
 )

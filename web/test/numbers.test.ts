@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { spellPattern } from "../src/page/groups";
 import { language } from "../src/state/settings";
-import { count, duration, number, parts, percent, pValue, rounded, sharedDecimals, withInterval } from "../src/words/numbers";
+import { rounded, sharedDecimals } from "../src/words/decimals";
+import { count, duration, number, parts, percent, pValue, withInterval } from "../src/words/numbers";
 import { fittingSteps } from "../src/words/slope";
 
 // the terminal's rules: src/midflight/show/lines.py has the same cases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -175,8 +175,15 @@ def named_sides(wanted: Sequence[str], store: str | None = None) -> list[Side]:
 
 def is_file(wanted: str) -> bool:
     """Whether a person names a file or folder, and no run."""
-    path = Path(wanted)
-    return path.suffix == ".json" or path.is_dir()
+    return Path(wanted).suffix == ".json" or (is_there(wanted) and Path(wanted).is_dir())
+
+
+def is_there(wanted: str) -> bool:
+    """Whether a person names a file or folder that is there."""
+    try:
+        return wanted != "" and Path(wanted).exists()  # Path("") is the folder that one is in
+    except OSError:  # a name that is too long for a file
+        return False
 
 
 def _at_step(reports: list[EvalReport], step: str, run: str) -> list[EvalReport]:
@@ -204,24 +211,51 @@ def side_of_files(path: Path) -> Side:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     if is_lm_eval(text):
         return read_lm_eval(path)
-    reports = reports_from_json(text)
+    try:
+        reports = reports_from_json(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from None
     if not reports:
         raise ConfigError(f"{path} holds no report")
     return Side(str(path), {report.task: Evidence(report) for report in reports})
 
 
-def find_run(store: Store, wanted: str) -> RunInfo:
+def runs_of(store: Store, project: str | None = None) -> list[RunInfo]:
+    """All runs, or those of a project, the newest first.
+
+    Raises:
+        ConfigError: If there is no such project; says which there are.
+    """
+    found = store.runs(project)
+    if project is not None and not found:
+        raise unknown_project(store, project, {run.project for run in store.runs()})
+    return found
+
+
+def unknown_project(store: Store, project: str, known: Iterable[str]) -> ConfigError:
+    """The error for a project that is not there."""
+    names = ", ".join(sorted(known)[:20]) or "none yet"
+    return ConfigError(f"no project {shorten(project)!r} in {store.url}", hint=f"there are: {shorten(names, 500)}")
+
+
+def find_run(store: Store, wanted: str, project: str | None = None) -> RunInfo:
     """The run that a person means: its number, its name, or project/name; the newest of that name.
+
+    Args:
+        store: Where it is.
+        wanted: What the person says.
+        project: Only of this project.
 
     Raises:
         ConfigError: If there is none; says which there are.
     """
-    runs = store.runs()
+    runs = runs_of(store, project)
     if wanted.isdecimal() and len(wanted) < 20:
         found = [run for run in runs if run.id == int(wanted)]
     else:
         found = [run for run in runs if wanted in (run.name, f"{run.project}/{run.name}")]
     if not found:
         names = ", ".join(dict.fromkeys(run.name for run in runs[:10])) or "none yet"
-        raise ConfigError(f"no run {shorten(wanted)!r} in {store.url}", hint=f"there are: {names}")
+        where = f"project {shorten(project)!r} of {store.url}" if project is not None else store.url
+        raise ConfigError(f"no run {shorten(wanted)!r} in {where}", hint=f"there are: {shorten(names, 500)}")
     return found[0]

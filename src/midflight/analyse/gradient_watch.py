@@ -63,7 +63,8 @@ class GradientWatch:
         start: Optimiser steps that were taken before, as after a resume.
 
     Raises:
-        ConfigError: If `every` is below 1, or the model has no parameter that the optimiser trains.
+        ConfigError: If model or optimiser is none, `every` is below 1, or the model has no parameter that the optimiser
+            trains.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
@@ -85,6 +86,10 @@ class GradientWatch:
     ) -> None:
         if every < 1:
             raise ConfigError("every", got=every, allowed="1 and above")
+        for name, given, needed in (("model", model, "named_parameters"), ("optimizer", optimizer, "param_groups")):
+            if not hasattr(given, needed):
+                kind = "torch.nn.Module" if name == "model" else "torch.optim.Optimizer"
+                raise ConfigError(name, got=given, allowed=f"a {kind}")
         trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         self._parameters: dict[str, list[Any]] = {}
         for name, parameter in model.named_parameters():

@@ -91,6 +91,47 @@ def _against_first(curves: Sequence[GroupCurve]) -> list[tuple[GroupCurve, Group
     return [(a, b) for a in baseline for b in others if (a.task, a.metric, a.kind) == (b.task, b.metric, b.kind)]
 
 
+def not_compared(groups: Sequence[str], curves: Sequence[GroupCurve]) -> list[str]:
+    """Why groups are not held against the first, in words, where they are not.
+
+    Args:
+        groups: Names of all groups, the first one first.
+        curves: Their curves.
+    """
+    if len(groups) < 2:
+        return [f"no differences: there is one group, {', '.join(groups)}; name another, or a pattern with a group"]
+    found = []
+    for group in groups[1:]:
+        keys = dict.fromkeys((c.task, c.metric, c.slice) for c in curves if c.group in (groups[0], group))
+        for key in keys:
+            ours, theirs = (
+                [c for c in curves if c.group == one and (c.task, c.metric, c.slice) == key]
+                for one in (groups[0], group)
+            )
+            why = _not_compared(ours, theirs)
+            if why:
+                found.append(f"no difference {group} − {groups[0]} by {' '.join(filter(None, key))}: {why}")
+        if not keys:
+            found.append(f"no difference {group} − {groups[0]}: neither was evaluated")
+    return found
+
+
+def _not_compared(ours: Sequence[GroupCurve], theirs: Sequence[GroupCurve]) -> str:
+    """Why there is no difference of two groups; empty if there is one."""
+    if not ours or not theirs:
+        return f"{'the first' if not ours else 'the second'} was not evaluated by it"
+    alike = [(a, b) for a in ours for b in theirs if a.kind == b.kind]
+    if not alike:
+        kinds = [dict(curve.kind) for curve in (ours[0], theirs[0])]
+        names = sorted({name for kind in kinds for name in kind if kinds[0].get(name) != kinds[1].get(name)})
+        return f"they were not evaluated alike: {', '.join(names)}"
+    steps = [[{point.step for point in curve.points} for curve in pair] for pair in alike]
+    if not any(a & b for a, b in steps):
+        shown = [", ".join(map(str, sorted(one)[:5])) + (", …" if len(one) > 5 else "") for one in steps[0]]
+        return f"no step that both measured: {shown[0]} | {shown[1]}"
+    return ""
+
+
 def _pairs(first: GroupCurve, a: GroupPoint, second: GroupCurve, b: GroupPoint) -> tuple[list[float], list[float]]:
     """Values of runs of one seed, sorted by seed."""
     ours, theirs = (

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from midflight.analyse.curves import curves_of
 from midflight.analyse.detectors.base import Facts
 from midflight.analyse.diagnose import Columns, columns_of, columns_of_log, facts_of_log, facts_of_run
-from midflight.analyse.evidence import find_run
+from midflight.analyse.evidence import find_run, is_there
 from midflight.analyse.importers import ImportedRun, import_details, read_any
 from midflight.analyse.learning_curve import JUDGES, LearningCurve, evaluated, logged
 from midflight.store import RunInfo, Store, open_store
@@ -76,7 +75,7 @@ def histories(wanted: Sequence[str], store: str | None = None) -> list[History]:
     opened = None
     found: list[History] = []
     for one in dict.fromkeys(wanted):
-        if Path(one).exists():
+        if is_there(one):
             found += map(history_of_log, read_any(one))
         else:
             opened = opened or open_store(store, create=False)

@@ -72,7 +72,7 @@ def read_lm_eval(path: Path) -> Side:
         ConfigError: If it cannot be read, or a folder holds none or several.
     """
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*.json") if is_lm_eval(_read(file)))
+        found = sorted(file for file in path.rglob("*.json") if file.is_file() and _is_result(file))
         if len(found) != 1:
             names = ", ".join(file.name for file in found[:10])
             raise ConfigError(
@@ -90,6 +90,14 @@ def read_lm_eval(path: Path) -> Side:
     if not evidence:
         raise ConfigError(f"{path} holds no result of a task")
     return Side(str(path), dict(sorted(evidence.items())))
+
+
+def _is_result(path: Path) -> bool:
+    """Whether a file of a folder is one of results; what cannot be read is none."""
+    try:
+        return is_lm_eval(_read(path))
+    except ConfigError:
+        return False
 
 
 def _read(path: Path) -> str:

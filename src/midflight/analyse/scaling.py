@@ -176,8 +176,8 @@ def _measure(store: Store, runs: Sequence[_Clocked], goal: str) -> tuple[str, _M
     if key == "step":
         return _of_steps(runs, int(value))
     if any(key in store.keys(one.info.id) for one in runs):
-        return f"until {key} reaches {value:g}", lambda one: _of_series(store, one, key, value)
-    return f"until {key} reaches {value:g}", _of_metric(store, runs, key, value)
+        return f"until {key} reaches {value:zg}", _of_series(store, runs, key, value)
+    return f"until {key} reaches {value:zg}", _of_metric(store, runs, key, value)
 
 
 def _of_steps(runs: Sequence[_Clocked], last: int) -> tuple[str, _Measure]:
@@ -202,26 +202,43 @@ def _of_steps(runs: Sequence[_Clocked], last: int) -> tuple[str, _Measure]:
     return f"for steps {first} to {last}", measure
 
 
-def _of_series(store: Store, one: _Clocked, key: str, value: float) -> tuple[float | None, float | None, str]:
-    """Until a training series passes a value, from whichever side it starts."""
-    points = store.read_points(one.info.id, key)
-    finite = np.isfinite(points.values)
-    values, walls = points.values[finite], points.walls[finite]
-    if not len(values):
-        return None, None, f"has not logged {key}"
-    rises = bool(values[0] < value)
-    reached = values >= value if rises else values <= value
-    if not reached.any():
-        return None, None, "has not reached it"
-    at = int(reached.argmax())
-    seconds = float(walls[at] - one.points.walls[0])
-    if seconds <= 0:
-        return None, None, "was there from the start"
-    return seconds, float(values[at] - values[0]) / seconds if rises else None, ""
+def _of_series(store: Store, runs: Sequence[_Clocked], key: str, value: float) -> _Measure:
+    """Until a training series passes a value: the way that the runs go which end beyond it, else from where it starts.
+
+    The way is told by all runs: one that begins beyond the value has come to it before it was timed.
+    """
+    series = {one.info.id: _finite(store.read_points(one.info.id, key)) for one in runs}
+    logged = [points.values for points in series.values() if len(points.values)]
+    ways = {bool(v[0] < value) for v in logged if (v[0] < value) != (v[-1] < value)}
+
+    def measure(one: _Clocked) -> tuple[float | None, float | None, str]:
+        points = series[one.info.id]
+        if not len(points.values):
+            return None, None, f"has not logged {key}"
+        first, last = float(points.values[0]), float(points.values[-1])
+        rises = next(iter(ways)) if len(ways) == 1 else first < value
+        reached = points.values >= value if rises else points.values <= value
+        if not reached.any():
+            away = last < first if rises else last > first
+            return None, None, "has not reached it" + (f": moves away, from {first:zg} to {last:zg}" if away else "")
+        at = int(reached.argmax())
+        if at == 0:
+            return None, None, f"was there at its first point: {first:zg} at step {points.steps[0]}"
+        seconds = float(points.walls[at] - one.points.walls[0])
+        if seconds <= 0:
+            return None, None, "was there before its first step"
+        return seconds, float(points.values[at] - first) / seconds if rises else None, ""
+
+    return measure
+
+
+def _finite(points: Points) -> Points:
+    kept = np.isfinite(points.values)
+    return Points(points.steps[kept], points.walls[kept], points.values[kept])
 
 
 def _of_metric(store: Store, runs: Sequence[_Clocked], key: str, value: float) -> _Measure:
-    """Until an evaluation finds a metric at a value or better."""
+    """Until an evaluation finds a metric at a value or better; at its first evaluation nobody knows when it came."""
     task, _, metric = key.rpartition("/")
     curves = curves_of(store, [one.info for one in runs], task or None, metric)
 
@@ -229,12 +246,14 @@ def _of_metric(store: Store, runs: Sequence[_Clocked], key: str, value: float) -
         own = [curve for curve in curves if curve.run == one.name and curve.reports]
         if len(own) != 1:
             return None, None, f"{len(own)} curves of {key}" if own else f"was not evaluated by {key}"
+        values, reports = own[0].values, own[0].reports
         sign = -1.0 if own[0].estimates[-1].higher_is_better is False else 1.0
-        pairs = zip(own[0].reports, own[0].values, strict=True)
-        reached = next((report for report, found in pairs if sign * found >= sign * value), None)
-        if reached is None:
+        at = next((at for at, found in enumerate(values) if sign * found >= sign * value), None)
+        if at is None:
             return None, None, "has not reached it"
-        seconds = reached.started_at - float(one.points.walls[0])
-        return (seconds, None, "") if seconds > 0 else (None, None, "was there from the start")
+        if at == 0:
+            return None, None, f"was there at its first evaluation: {values[0]:zg} at step {reports[0].progress.step}"
+        seconds = reports[at].started_at - float(one.points.walls[0])
+        return (seconds, None, "") if seconds > 0 else (None, None, "was there before its first step")
 
     return measure

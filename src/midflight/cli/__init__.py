@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
+import typer.main
 
 from midflight.errors import MidflightError, shorten
 
@@ -93,26 +95,59 @@ _register()
 
 def main() -> None:
     """Runs a command; what goes wrong is one line on standard error, never a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write a character is shown its escape
-            stream.reconfigure(errors="backslashreplace")
+    _open_streams()
     try:
-        code = app(standalone_mode=False)
-        if code == STOPPED:  # what typer makes of Ctrl-C
-            _stopped()
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except MidflightError as error:
         _fail(str(error))
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, EOFError, typer.Abort):
         _stopped()
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # who reads has read enough
+        _close_output()
         sys.exit(0)
     except Exception as error:  # the last resort: whatever it is, a user is told in a line
         if os.environ.get("MIDFLIGHT_TRACEBACK"):
             raise
-        usage = getattr(error, "format_message", None)
-        _fail(usage() if usage is not None else _internal(error))
+        _fail(_told(error))
+
+
+def _run(arguments: list[str]) -> Any:
+    """What a command gives back. Not by `app()`, which makes exit codes of its own of Ctrl-C and of closed pipes."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("midflight", arguments) as context:
+            return command.invoke(context)
+    except typer.Exit as ended:  # --help
+        return ended.exit_code
+
+
+def _open_streams() -> None:
+    """Streams that take anything: a character that a terminal cannot write is escaped, a closed stream is nobody's."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it also takes the place of the file that would be opened next
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the end
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _close_output() -> None:
+    """What is still to be written goes nowhere: Python would complain about it at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _told(error: Exception) -> str:
+    """An error in words."""
+    usage = getattr(error, "format_message", None)
+    if usage is not None:
+        return str(usage())
+    if isinstance(error, OSError):  # a name too long for a file, a full disk: the machine's, and no fault of ours
+        _close_output()
+        return f"{error.strerror or error}" + (f": {error.filename}" if error.filename is not None else "")
+    return _internal(error)
 
 
 def _internal(error: Exception) -> str:
@@ -126,5 +161,6 @@ def _stopped() -> None:
 
 
 def _fail(message: str) -> None:
-    print(f"midflight: {shorten(message, 4000)}", file=sys.stderr)
+    is_help = message.startswith("Usage:")  # no command was named
+    print(message if is_help else f"midflight: {shorten(message, 4000)}", file=sys.stderr)
     sys.exit(2)

@@ -40,6 +40,23 @@ ClaimOption = Annotated[str, typer.Option("--claim", help="With --baseline: not_
 MAX_SEED = 1 << 63
 
 
+def path_argument(help: str) -> Any:
+    """An argument that is a path."""
+    return typer.Argument(help=help, parser=_path)
+
+
+def path_option(*names: str, help: str) -> Any:
+    """An option that is a path."""
+    return typer.Option(*names, help=help, parser=_path, metavar="<path>")
+
+
+def _path(text: str) -> Path:
+    """A path of the command line; an empty text would be the folder that one is in."""
+    if not text:
+        raise typer.BadParameter("an empty text is no path")
+    return Path(text)
+
+
 def checked_step(step: int | None, what: str = "--step") -> int | None:
     """A step that the store can keep.
 

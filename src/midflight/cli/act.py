@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_argument, path_option, print_json
 from midflight.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
@@ -19,11 +19,12 @@ LONGEST_S = 30 * 86_400
 
 
 def act(
-    workflow: Annotated[Path, typer.Argument(help="The workflow's TOML file.")],
+    workflow: Annotated[Path, path_argument(help="The workflow's TOML file.")],
     verdict: Annotated[
-        Path | None, typer.Option("--verdict", help="What `midflight gate` said, as JSON. Not if a step asks it.")
+        Path | None,
+        path_option("--verdict", help="What `midflight gate` said, as JSON. Not if a step asks it."),
     ] = None,
-    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="Checkpoint that it is about.")] = None,
+    checkpoint: Annotated[Path | None, path_option("--checkpoint", help="Checkpoint that it is about.")] = None,
     run: Annotated[str, typer.Option("--run", help="Run of the checkpoint. Default: the verdict's.")] = "",
     project: Annotated[str, typer.Option("--project", help="Project. Default: the verdict's, or `default`.")] = "",
     assume_done: Annotated[
@@ -87,7 +88,9 @@ def _exit_code(execution: Execution, verdict: Path | None) -> int:
             print(f"midflight: {execution.workflow}: {shorten(text, 2000)}", file=sys.stderr)
     if failed or execution.status != "done":
         return 1
-    if verdict is not None:
-        return _read(verdict).exit_code
     made = next((step.result["verdict"] for step in execution.steps if "verdict" in step.result), None)
-    return verdict_from_json(made).exit_code if made is not None else 0
+    judged = _read(verdict) if verdict is not None else verdict_from_json(made) if made is not None else None
+    if judged is None or not judged.exit_code:
+        return 0
+    print(f"midflight: {execution.workflow}: nothing failed; the verdict is {judged.outcome}", file=sys.stderr)
+    return judged.exit_code

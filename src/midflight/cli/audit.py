@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from midflight.cli._options import JsonOption, ProjectOption, StoreOption, print_json
+from midflight.errors import ConfigError, shorten
+
+if TYPE_CHECKING:
+    from midflight.store import Store
 
 
 def audit(
@@ -21,7 +25,10 @@ def audit(
     from midflight.show.audit import audit_tables
     from midflight.show.tables import console
 
-    events = existing_store(store).audit(project, execution)
+    opened = existing_store(store)
+    events = opened.audit(project, execution)
+    if not events:
+        _check(opened, project, execution)
     if json_:
         print_json([dataclasses.asdict(event) for event in events])
         return 0
@@ -29,6 +36,24 @@ def audit(
     for table in audit_tables(events):
         out.print(table)
     if not events:
-        chosen = " of this project, or of this number" if project or execution else ""
+        chosen = " of this project" if project is not None else ""
         out.print(f"no workflow{chosen} was carried out yet")
     return 0
+
+
+def _check(store: Store, project: str | None, execution: str | None) -> None:
+    """Whether there is such a project, and such an execution in it.
+
+    Raises:
+        ConfigError: If there is not; says what there is.
+    """
+    from midflight.analyse.evidence import unknown_project
+
+    all_of_them = store.executions()
+    projects = {run.project for run in store.runs()} | {one.project for one in all_of_them}
+    if project is not None and project not in projects:
+        raise unknown_project(store, project, projects)
+    known = [one.id for one in all_of_them if project in (None, one.project)]
+    if execution is not None:
+        names = ", ".join(known[:10]) or "none"
+        raise ConfigError(f"no execution {shorten(execution)!r} in {store.url}", hint=f"there are: {names}")

@@ -23,18 +23,26 @@ SECTIONS = {
 
 
 def catalog(
-    key: Annotated[str | None, typer.Argument(help="One of them: print its TOML or its documentation.")] = None,
+    key: Annotated[
+        str | None, typer.Argument(help="A section, or one of them: print its TOML or its documentation.")
+    ] = None,
     json_: JsonOption = False,
 ) -> int:
     """List all that is a file in a folder (tasks, metrics, engines, detectors, …), a line each; or print one."""
     from midflight import catalog as registry
 
-    if key is not None:
-        print(visible(_content(key)))
+    chosen = [section for section in SECTIONS if key in (None, section, section.partition(" ")[0])]
+    if key is not None and not chosen:
+        text = visible(_content(key))
+        if json_:
+            print_json({key: text})
+        else:
+            print(text)
         return 0
     found = {
-        section: {_shown(key): registry.summary(package, key) for key in registry.keys(package, suffix)}
+        section: {_shown(one): registry.summary(package, one) for one in registry.keys(package, suffix)}
         for section, (package, suffix) in SECTIONS.items()
+        if section in chosen
     }
     if json_:
         print_json(found)
@@ -59,7 +67,7 @@ def _content(key: str) -> str:
             if key in (one, _shown(one)):
                 found.append(registry.content(package, one))
     if not found:
-        raise registry.unknown("keys of the catalog", key, known)
+        raise registry.unknown("keys and sections of the catalog", key, [*known, *SECTIONS])
     return "\n\n".join(text.rstrip() for text in found)
 
 

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from midflight.cli._options import path_option
+
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for store, picture and reports.")] = Path(
+    out: Annotated[Path, path_option("--out", "-o", help="Folder for store, picture and reports.")] = Path(
         "midflight-demo"
     ),
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=10, help="Seeds of each strategy.")] = 2,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,11 +51,11 @@ def diagnose(
 def _diagnoses(name: str, store: str | None, kinds: list[str] | None) -> list[Diagnosis]:
     """A log may hold several runs; a name that is no path is a run of the store."""
     from midflight.analyse.diagnose import diagnose_log, diagnose_run
-    from midflight.analyse.evidence import find_run
+    from midflight.analyse.evidence import find_run, is_there
     from midflight.analyse.importers import read_any
     from midflight.cli._options import existing_store
 
-    if Path(name).exists():
+    if is_there(name):
         return [diagnose_log(log, kinds) for log in read_any(name)]
     opened = existing_store(store)
     return [diagnose_run(opened, find_run(opened, name), kinds)]

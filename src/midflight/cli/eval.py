@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midflight.cli._options import BaselineOption, ClaimOption, JsonOption, MarginOption, StoreOption
+from midflight.cli._options import BaselineOption, ClaimOption, JsonOption, MarginOption, StoreOption, path_option
 from midflight.errors import ConfigError, shorten
 from midflight.records import EvalReport
 
@@ -37,7 +37,7 @@ def evaluate(
     baseline: BaselineOption = None,
     margin: MarginOption = None,
     claim: ClaimOption = "not_worse",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the reports as a JSON list.")] = None,
+    out: Annotated[Path | None, path_option("--out", "-o", help="Write the reports as a JSON list.")] = None,
     dtype: Annotated[str | None, typer.Option(help="hf: float32, bfloat16, float16 or auto.")] = None,
     device: Annotated[str | None, typer.Option(help="hf: cuda, cpu, …")] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="hf: tokens in a batch at most.")] = None,

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import StoreOption
+from midflight.cli._options import StoreOption, path_option
 
 
 def export(
     runs: Annotated[list[str], typer.Argument(help="Runs by name, number or project/name.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the files.")],
+    out: Annotated[Path, path_option("--out", "-o", help="Folder of the files.")],
     format_: Annotated[str, typer.Option("--format", "-f", help="parquet, csv or jsonl.")] = "parquet",
     store: StoreOption = None,
 ) -> int:

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_option, print_json
 
 
 def flips(
     run: Annotated[str, typer.Argument(help="Number, name or project/name of the run.")],
     task: Annotated[str | None, typer.Option("--task", "-t", help="The task. Default: the run's only one.")] = None,
     metric: Annotated[str | None, typer.Option("--metric", "-m", help="The metric. Default: the task's first.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Draw it: .png, .svg or .pdf.")] = None,
+    out: Annotated[Path | None, path_option("--out", "-o", help="Draw it: .png, .svg or .pdf.")] = None,
     store: StoreOption = None,
     json_: JsonOption = False,
 ) -> int:
@@ -35,7 +35,9 @@ def flips(
     if task is not None and not reports:
         raise unknown("evaluated tasks of this run", task, tasks)
     if task is None and len(tasks) != 1:
-        raise ConfigError("--task", got=None, allowed=", ".join(tasks) or "none: nothing was evaluated")
+        if not tasks:
+            raise ConfigError(f"run {found.name!r} has no finished evaluation", hint=f"midflight show {found.name}")
+        raise ConfigError(f"run {found.name!r} has {len(tasks)} tasks", hint=f"name one: --task {' | '.join(tasks)}")
     last = reports[-1]
     alike = {r.progress.step: r for r in reports if (r.task_fingerprint, r.seed) == (last.task_fingerprint, last.seed)}
     metric = metric or last.judging[0].metric

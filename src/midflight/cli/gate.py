@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_argument, path_option, print_json
 from midflight.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def gate(
-    policy: Annotated[Path, typer.Argument(help="TOML file that says what the model has to prove.")],
+    policy: Annotated[Path, path_argument(help="TOML file that says what the model has to prove.")],
     candidate: Annotated[
         str | None,
         typer.Option(
@@ -27,13 +27,14 @@ def gate(
         ),
     ] = None,
     report: Annotated[
-        list[Path] | None, typer.Option("--report", help="A file with more results of the candidate; repeat it.")
+        list[Path] | None,
+        path_option("--report", help="A file with more results of the candidate; repeat it."),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option("--baseline", "-b", help="The same, for what it is held against.")
     ] = None,
     out_dir: Annotated[
-        Path | None, typer.Option("--out-dir", help="Write verdict.json, junit.xml and summary.md here.")
+        Path | None, path_option("--out-dir", help="Write verdict.json, junit.xml and summary.md here.")
     ] = None,
     store: StoreOption = None,
     json_: JsonOption = False,

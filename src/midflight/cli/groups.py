@@ -28,25 +28,28 @@ def groups(
     json_: JsonOption = False,
 ) -> int:
     """Average runs that differ in their seed, with intervals over runs, and compare groups with the first one."""
-    from midflight.analyse.group_difference import aggregates_of, differences_of
+    from midflight.analyse.evidence import runs_of
+    from midflight.analyse.group_difference import aggregates_of, differences_of, not_compared
     from midflight.analyse.groups import group_curves, groups_of
     from midflight.cli._options import checked_seed, existing_store
-    from midflight.errors import ConfigError
+    from midflight.errors import ConfigError, one_line
     from midflight.show.groups import groups_tables
     from midflight.show.tables import console
 
     if by not in ("name", "tag"):
         raise ConfigError("--by", got=by, allowed="name or tag")
     opened = existing_store(store)
-    found = groups_of(opened.runs(project), patterns, by)  # type: ignore[arg-type]
+    found = groups_of(runs_of(opened, project), patterns, by)  # type: ignore[arg-type]
     curves = group_curves(opened, found, task, metric, slice_)
     differences, aggregates = differences_of(curves, paired), aggregates_of(curves, seed=checked_seed(seed))
+    untold = not_compared([group.name for group in found], curves)
     if json_:
         print_json(
             {
                 "curves": list(map(dataclasses.asdict, curves)),
                 "differences": list(map(dataclasses.asdict, differences)),
                 "aggregates": list(map(dataclasses.asdict, aggregates)),
+                "not_compared": untold,
             }
         )
         return 0
@@ -54,4 +57,6 @@ def groups(
         console().print(table)
     if not curves:
         console().print("nothing was evaluated yet, or nothing has a finite value")
+    for line in untold if curves else ():
+        console().print(one_line(line), markup=False, soft_wrap=True)
     return 0

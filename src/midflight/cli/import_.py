@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_argument, print_json
 
 if TYPE_CHECKING:
     from midflight.analyse.importers import StoredRun
 
 
 def import_logs(
-    paths: Annotated[list[Path], typer.Argument(help="Log files, plain or gzipped, or folders of them.")],
+    paths: Annotated[list[Path], path_argument(help="Log files, plain or gzipped, or folders of them.")],
     run: Annotated[str | None, typer.Option("--run", help="Name of the run. Default: the file's or folder's.")] = None,
     project: Annotated[str, typer.Option("--project", help="Project that the runs belong to.")] = "imported",
     store: StoreOption = None,

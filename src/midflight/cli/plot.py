@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import StoreOption
+from midflight.cli._options import StoreOption, path_option
 
 
 def plot(
     metric: Annotated[
         list[str], typer.Option("--metric", "-m", help="Metric, task/metric, or training series; repeat it.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File: .png, .svg or .pdf.")],
+    out: Annotated[Path, path_option("--out", "-o", help="File: .png, .svg or .pdf.")],
     runs: Annotated[list[str] | None, typer.Argument(help="Numbers, names or project/names of runs.")] = None,
     group: Annotated[
         list[str] | None,

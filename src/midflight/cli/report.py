@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import StoreOption
+from midflight.cli._options import StoreOption, path_option
 
 
 def report(
     runs: Annotated[list[str], typer.Argument(help="Runs by name, number or project/name.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file.")] = Path("report.html"),
+    out: Annotated[Path, path_option("--out", "-o", help="The file.")] = Path("report.html"),
     title: Annotated[str, typer.Option("--title", help="Its title. Default: names of the runs.")] = "",
     store: StoreOption = None,
 ) -> int:

@@ -17,15 +17,16 @@ def runs(
     json_: JsonOption = False,
 ) -> int:
     """List runs, newest first, with their last evaluations."""
+    from midflight.analyse.evidence import runs_of
     from midflight.cli._options import existing_store
-    from midflight.show.state import view_run
+    from midflight.show.state import view_listed
     from midflight.show.tables import console, runs_table
 
     opened = existing_store(store)
-    known = opened.runs(project)
-    shown = [view_run(opened, run) for run in known[:last]]
+    known = runs_of(opened, project)
+    shown = [view_listed(opened, run) for run in known[:last]]
     if json_:
-        print_json([{**dataclasses.asdict(view.info), "state": view.state} for view in shown])
+        print_json([{**dataclasses.asdict(view.info), "state": view.state, "damage": view.damage} for view in shown])
         return 0
     console().print(runs_table(shown))
     if len(known) > last:

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from midflight.cli._logs import of_each, say_unread
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_option, print_json
 
 
 def savings(
     runs: Annotated[list[str], typer.Argument(help="Log files, or numbers, names or project/names of runs.")],
     on: Annotated[str, typer.Option("--on", help="Severity from which a finding stops a run: stop or warn.")] = "stop",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Draw it: .png, .svg or .pdf.")] = None,
+    out: Annotated[Path | None, path_option("--out", "-o", help="Draw it: .png, .svg or .pdf.")] = None,
     store: StoreOption = None,
     json_: JsonOption = False,
 ) -> int:

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_option, print_json
 from midflight.errors import ConfigError, shorten
+
+MOST_WORKERS = 1_000_000_000
 
 
 def scaling(
@@ -22,9 +24,10 @@ def scaling(
     ] = None,
     by: Annotated[str, typer.Option("--by", help="Config key that says how many workers a run has.")] = "",
     at: Annotated[
-        list[int] | None, typer.Option("--at", min=1, help="Workers to predict for. Default: twice and four times.")
+        list[int] | None,
+        typer.Option("--at", min=1, max=MOST_WORKERS, help="Workers to predict for. Default: twice and four times."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Picture: .png, .svg or .pdf.")] = None,
+    out: Annotated[Path | None, path_option("--out", "-o", help="Picture: .png, .svg or .pdf.")] = None,
     store: StoreOption = None,
     json_: JsonOption = False,
 ) -> int:

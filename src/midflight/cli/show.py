@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from midflight.cli._options import JsonOption, StoreOption, checked_step, print_json
-from midflight.errors import ConfigError, shorten
+from midflight.errors import ConfigError, one_line, shorten
 from midflight.records import EvalReport
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def _show_run(store: Store, view: RunView, out: Console, whole: bool) -> None:
 
     info = view.info
     out.print(f"{info.project}/{info.name} (run {info.id}): {with_attempt(view)}", markup=False)
+    if info.damage:
+        out.print(one_line(info.damage), style="red", markup=False, soft_wrap=True)
     if info.lost_points:
         out.print(f"{info.lost_points:,} points were lost while the store could not be written to", markup=False)
     for task in dict.fromkeys(report.task for report in view.reports):

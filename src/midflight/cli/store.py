@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, StoreOption, path_argument, print_json
 
 DAMAGED = 1
 
@@ -18,8 +18,7 @@ store_app = typer.Typer(help="Check, compact or copy a store.", no_args_is_help=
 def check(store: StoreOption = None, json_: JsonOption = False) -> int:
     """Read everything and say what is damaged; exit code 1 if anything is."""
     from midflight.cli._options import existing_store
-    from midflight.errors import shorten
-    from midflight.show.lines import say
+    from midflight.errors import one_line
 
     opened = existing_store(store)
     problems = opened.check()
@@ -27,8 +26,8 @@ def check(store: StoreOption = None, json_: JsonOption = False) -> int:
         print_json({"store": opened.url, "problems": problems})
     else:
         for problem in problems:
-            say(shorten(problem, 1000))
-        say(f"{opened.url}: {len(problems)} problems" if problems else f"{opened.url}: everything can be read")
+            print(one_line(problem))
+        print(f"{opened.url}: {len(problems)} problems" if problems else f"{opened.url}: everything can be read")
     return DAMAGED if problems else 0
 
 
@@ -36,23 +35,24 @@ def check(store: StoreOption = None, json_: JsonOption = False) -> int:
 def compact(store: StoreOption = None) -> int:
     """Pack series of runs that write no more, and give free room back to the disk."""
     from midflight.cli._options import existing_store
-    from midflight.show.lines import number, say
+    from midflight.show.lines import number
 
     opened = existing_store(store)
     before, after = opened.compact()
-    say(f"{opened.url}: {number(before, 3)}B, now {number(after, 3)}B")
+    print(f"{opened.url}: {number(before, 3)}B, now {number(after, 3)}B")
     return 0
 
 
 @store_app.command("backup")
 def backup(
-    target: Annotated[Path, typer.Argument(help="The new file; it must not be there yet.")], store: StoreOption = None
+    target: Annotated[Path, path_argument(help="The new file; it must not be there yet.")],
+    store: StoreOption = None,
 ) -> int:
     """Copy the store as it is at one moment, while trainings write to it."""
     from midflight.cli._options import existing_store
-    from midflight.show.lines import number, say
+    from midflight.show.lines import number
 
     opened = existing_store(store)
     size = opened.backup(target)
-    say(f"{target}: {number(size, 3)}B")
+    print(f"{target}: {number(size, 3)}B")
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from midflight.cli._options import JsonOption, ProjectOption, StoreOption, print_json
+from midflight.cli._options import JsonOption, ProjectOption, StoreOption, path_option, print_json
 
 
 def sweep(
@@ -32,14 +32,14 @@ def sweep(
         int | None, typer.Option("--first-rung", help="Step of the first rung. Default: when all have been measured.")
     ] = None,
     level: Annotated[float, typer.Option("--level", help="Confidence level.")] = 0.95,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Draw it: .png, .svg or .pdf.")] = None,
+    out: Annotated[Path | None, path_option("--out", "-o", help="Draw it: .png, .svg or .pdf.")] = None,
     store: StoreOption = None,
     json_: JsonOption = False,
 ) -> int:
     """Tell which hyper-parameters explain the outcome of runs, with intervals, and which running run to stop first."""
-    from midflight.analyse.evidence import find_run
+    from midflight.analyse.evidence import find_run, runs_of
     from midflight.analyse.sweep import sweep_of
-    from midflight.cli._options import existing_store
+    from midflight.cli._options import checked_step, existing_store
     from midflight.errors import ConfigError
     from midflight.show.sweep import draw_sweep, sweep_tables
     from midflight.show.tables import console
@@ -49,9 +49,7 @@ def sweep(
     if not runs and project is None:
         raise ConfigError("runs of a sweep", got="none", allowed="two or more names, or --project")
     opened = existing_store(store)
-    chosen = [find_run(opened, name) for name in runs] if runs else opened.runs(project)
-    if project is not None:
-        chosen = [run for run in chosen if run.project == project]
+    chosen = [find_run(opened, name, project) for name in runs] if runs else runs_of(opened, project)
     found = sweep_of(
         opened,
         chosen,
@@ -61,7 +59,7 @@ def sweep(
         whole_only=whole_only,
         level=level,
         eta=eta,
-        first_rung=first_rung,
+        first_rung=checked_step(first_rung, "--first-rung"),
     )
     if out is not None:
         draw_sweep(found, out)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midflight.cli._options import BaselineOption, ClaimOption, MarginOption, StoreOption
+from midflight.cli._options import BaselineOption, ClaimOption, MarginOption, StoreOption, path_argument, path_option
 from midflight.errors import ConfigError, shorten
 
 if TYPE_CHECKING:
@@ -26,22 +26,25 @@ if TYPE_CHECKING:
     from midflight.tasks import Task
     from midflight.triggers import Checkpoint, CheckpointWatcher
 
+MOST_WORKERS = 1_000
 LONGEST_S = 30 * 86_400
 """Seconds between two looks, or without a new checkpoint, at most: a month."""
 
 
 def watch(
-    folder: Annotated[Path, typer.Argument(help="Folder that checkpoints are written to.")],
+    folder: Annotated[Path, path_argument(help="Folder that checkpoints are written to.")],
     task: Annotated[
         list[str], typer.Option("--task", "-t", help="Task name, name@local-file, or task.toml; repeat it.")
     ],
     limit: Annotated[int | None, typer.Option("--limit", "-n", help="Items of each task at most.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling and bootstrap.")] = 0,
     then: Annotated[
-        Path | None, typer.Option("--then", help="Workflow that is carried out with each evaluated checkpoint.")
+        Path | None,
+        path_option("--then", help="Workflow that is carried out with each evaluated checkpoint."),
     ] = None,
     stop_file: Annotated[
-        Path | None, typer.Option("--stop-file", help="File that is written once training should end, with the reason.")
+        Path | None,
+        path_option("--stop-file", help="File that is written once training should end, with the reason."),
     ] = None,
     store: StoreOption = None,
     run: Annotated[
@@ -56,7 +59,7 @@ def watch(
     idle: Annotated[float | None, typer.Option(help="End after so many seconds without a new checkpoint.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16, float16 or auto.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, cpu, …")] = None,
-    workers: Annotated[int, typer.Option(help="Processes, or Ray actors, that evaluate.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Processes, or Ray actors, that evaluate.", min=1, max=MOST_WORKERS)] = 1,
     dispatch: Annotated[str, typer.Option(help="Where they run: process or ray.")] = "process",
     dead_after: Annotated[float, typer.Option(help="Seconds until what a silent watcher began is taken over.")] = 60.0,
 ) -> int:
@@ -77,11 +80,12 @@ def watch(
 
     _check(interval, idle, dead_after, dispatch)
     checked_seed(seed)
+    told = _Told(console())
+    _look_at(folder, once, told)
     tasks = load_tasks(task, limit, seed)
     rules = rules_for(tasks, baseline, margin, claim, seed)
     watcher = CheckpointWatcher(folder)
     tidy(folder)
-    told = _Told(console())
     with Run(project, run or folder.absolute().name, store=store, resume="attach") as record:
         told.hello(folder, interval, tasks, record)
         after = _after(record, tasks, told, stop_file, _workflow(then, record, told, dead_after) if then else None)
@@ -98,6 +102,20 @@ def _check(interval: float, idle: float | None, dead_after: float, dispatch: str
             raise ConfigError(name, got=value, allowed=f"seconds above 0, up to {LONGEST_S:,}")
     if dispatch not in ("process", "ray"):
         raise ConfigError("--dispatch", got=dispatch, allowed="process or ray")
+
+
+def _look_at(folder: Path, once: bool, told: _Told) -> None:
+    """Whether the folder can be watched; one that training has yet to make is waited for, and said to be.
+
+    Raises:
+        ConfigError: If it is a file, or is not there and nobody waits.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("folder of checkpoints", got=str(folder), allowed="a folder", hint="it is a file")
+    if not folder.exists():
+        if once:
+            raise ConfigError(f"no folder {shorten(str(folder))}", hint="without --once it is waited for")
+        told.once(f"{folder} does not exist yet; waiting for it")
 
 
 def _follow(
@@ -217,8 +235,6 @@ class _Told:
         """Says what is watched."""
         where = f"run {record.name} in {record.store.url}"
         self.once(f"watching {folder} every {interval:g} s for {', '.join(task.name for task in tasks)}; {where}")
-        if not folder.is_dir():
-            self.once(f"{folder} does not exist yet; waiting for it")
 
     def once(self, text: str) -> None:
         """Prints a line, unless it was printed before."""

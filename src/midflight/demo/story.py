@@ -148,10 +148,10 @@ def compare(store: Store, reports: dict[str, list[EvalReport]], metric: str, mea
             return f"mt4 against mt2, {meaning}: not measured on both sides"
         means[strategy] = sum(known) / len(known)
     joint = mean_interval([sum(by_seed[seed][item] for seed in seeds) / len(seeds) for item in shared])
-    each = ", ".join(f"{sum(by_seed[seed].values()) / len(by_seed[seed]):+.3f}" for seed in seeds)
+    each = ", ".join(f"{sum(by_seed[seed].values()) / len(by_seed[seed]):+z.3f}" for seed in seeds)
     return (
-        f"mt4 against mt2, {meaning}: {means['mt4']:.3f} against {means['mt2']:.3f}, difference {joint.value:+.3f}"
-        f" [{joint.low:+.3f}, {joint.high:+.3f}]: {_verdict(joint)}. Paired over {len(shared)} held-out sums; the"
+        f"mt4 against mt2, {meaning}: {means['mt4']:.3f} against {means['mt2']:.3f}, difference {joint.value:+z.3f}"
+        f" [{joint.low:+z.3f}, {joint.high:+z.3f}]: {_verdict(joint)}. Paired over {len(shared)} held-out sums; the"
         f" interval covers the choice of sums and answers, not of seeds: seed by seed {each}."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Amdahl:
 
     Attributes:
         serial: The serial fraction s, from 0 to 1.
-        ci_low: Lower end of its interval; None where there is none.
+        ci_low: Lower end of its interval; None where there is none: two runs, or an interval outside of 0 to 1.
         ci_high: Upper end.
         level: Confidence level.
         seconds_alone: t₁, the time of one worker.
@@ -61,7 +62,7 @@ class Amdahl:
 
     def at(self, count: float) -> Prediction:
         """The time of a new run with so many workers."""
-        seconds = self.line.at(1 / count)
+        seconds = max(self.line.at(1 / count), self.seconds_alone / count)  # no less, if floats take all the rest
         ends: tuple[float | None, float | None] = (None, None)
         stderr = self.line.stderr_at(1 / count)
         if stderr is not None and self.line.scatter:
@@ -100,10 +101,14 @@ def fit_amdahl(counts: Sequence[int], seconds: Sequence[float], level: float = 0
         note, line = "speed-up is superlinear: the serial fraction is clipped at 0", _through_origin(counts, seconds)
     elif parallel < 0:
         note, line = "more workers are slower: the serial fraction is clipped at 1", _level(seconds)
+    if line is not free and not free.df:  # the runs cannot tell a law that is wrong from scatter
+        note, line = f"{note}; two runs give no interval", dataclasses.replace(line, scatter=None)
+    if low is not None and high is not None and (high <= 0 or low >= 1):
+        note, low, high = f"{note}; its interval lies wholly outside of 0 to 1", None, None
     return Amdahl(
         serial=min(1.0, max(0.0, line.at(0) / line.at(1))),
-        ci_low=None if low is None else min(1.0, max(0.0, low)),
-        ci_high=None if high is None else min(1.0, max(0.0, high)),
+        ci_low=None if low is None else max(0.0, low),
+        ci_high=None if high is None else min(1.0, high),
         level=level,
         seconds_alone=line.at(1),
         scatter=line.scatter,

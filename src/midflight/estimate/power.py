@@ -27,7 +27,7 @@ class Spread:
 
     Attributes:
         total: Its variance, with as many samples an item as were taken.
-        between: ω²: what is left of it with endless samples; None if it cannot be told apart.
+        between: ω²: what is left of it with endless samples, 0 at least; None if it cannot be told apart.
         sampling: σ_A² + σ_B²: the variance of one sample of each model around the item's mean; None likewise.
         correlation: Between the scores of both models; None if one of them does not vary.
         design_effect: Variance of the mean ÷ what it would be if items were independent; 1 = they are.
@@ -85,7 +85,10 @@ def spread_of_pairs(
         noise = [[variance(of[side]) for of in samples] for side in (0, 1)]
         sampling = math.fsum(noise[0] + noise[1]) / len(ours)
         within = [var / len(of[side]) for side in (0, 1) for var, of in zip(noise[side], samples, strict=True)]
-        between = max(0.0, total - math.fsum(within) / len(ours))
+        from_sampling = math.fsum(within) / len(ours)
+        between = total - from_sampling
+        if between < 0:  # no variance is negative: all of what was measured is noise, and there is no more of it
+            between, sampling = 0.0, sampling * total / from_sampling
     var_a, var_b = variance(ours), variance(theirs)
     shared = (var_a + var_b - total) / 2
     return Spread(

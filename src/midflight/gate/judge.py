@@ -193,7 +193,7 @@ def _judged_value(weighed: Weighed) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+    return "–" if value is None else f"{value:z.4g}"
 
 
 def _one_set_of_weights(policy: Policy, candidate: Side) -> list[Decision]:

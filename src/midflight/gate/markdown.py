@@ -85,7 +85,7 @@ def _left_out(decisions: list[Decision]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+    return "–" if value is None else f"{value:z.4g}"
 
 
 def _code(text: str) -> str:

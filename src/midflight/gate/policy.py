@@ -108,17 +108,17 @@ class Rule(Config):
         if self.name:
             return f"{self.name} [{slice}]" if slice != self.slice else self.name
         where = f" [{slice}]" if slice else ""
-        return f"{self.task} {self.metric}{where}: {self.requirement} {self.bound:.6g}"
+        return f"{self.task} {self.metric}{where}: {self.requirement} {self.bound:z.6g}"
 
     @property
     def words(self) -> str:
         """What it asks for."""
-        bound = f"{self.bound:.6g}"
+        bound = f"{self.bound:z.6g}"
         return {
             "at_least": f"at least {bound}",
             "at_most": f"at most {bound}",
             "max_drop": f"worse than the baseline by at most {bound}",
-            "max_relative_drop": f"worse than the baseline by at most {100 * self.bound:.6g} % of its value",
+            "max_relative_drop": f"worse than the baseline by at most {100 * self.bound:z.6g} % of its value",
             "must_improve": f"better than the baseline by more than {bound}",
         }[self.requirement]
 

@@ -193,7 +193,7 @@ def _check_bound(rule: Rule, estimate: Estimate) -> None:
         raise ConfigError(
             f"rule {rule.title(rule.slice)!r}: {rule.requirement}",
             got=number,
-            allowed=f"from {allowed[0]:g} to {allowed[1]:g}: {rule.metric} lies between {low:g} and {high:g}",
+            allowed=f"from {allowed[0]:zg} to {allowed[1]:zg}: {rule.metric} lies between {low:zg} and {high:zg}",
         )
 
 
@@ -307,7 +307,7 @@ def _ratio(rule: Rule, pairing: Pairing, higher: bool, level: float) -> tuple[_J
     if pairing.baseline is None or pairing.baseline < 0 or bound <= 0:
         raise ConfigError(
             f"rule {rule.title(rule.slice)!r}: max_relative_drop",
-            got=f"{rule.bound:g} of a baseline of {pairing.baseline}",
+            got=f"{rule.bound:zg} of a baseline of {pairing.baseline}",
             allowed="less than 1, of a metric that is not negative",
             hint="max_drop takes a difference",
         )

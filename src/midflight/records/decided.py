@@ -53,6 +53,6 @@ class Decided:
     def rule(self) -> str:
         """What was asked, in words."""
         if self.claim == "not_worse":
-            return f"{self.metric} not worse than {self.baseline} by more than {self.margin:g}"
-        by = f" by more than {self.margin:g}" if self.margin else ""
+            return f"{self.metric} not worse than {self.baseline} by more than {self.margin:zg}"
+        by = f" by more than {self.margin:zg}" if self.margin else ""
         return f"{self.metric} better than {self.baseline}{by}"

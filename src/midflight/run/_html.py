@@ -31,7 +31,7 @@ def run_html(store: Store, info: RunInfo) -> str:
         rows = [_task_row(report) for report in list(newest.values())[:MOST_TASKS]]
         parts.append(_table(("task", "metric", "value", "interval", "n", "step"), rows, len(newest)))
     if heads:
-        rows = [[_text(h.key), pictures.get(h.key, ""), f"{h.value:.4g}", f"{h.step:,}"] for h in shown]
+        rows = [[_text(h.key), pictures.get(h.key, ""), f"{h.value:z.4g}", f"{h.step:,}"] for h in shown]
         parts.append(_table(("series", "", "last", "step"), rows, len(heads)))
     if not newest and not heads:
         parts.append("nothing was logged or evaluated yet")
@@ -40,7 +40,7 @@ def run_html(store: Store, info: RunInfo) -> str:
 
 def _task_row(report: EvalReport) -> list[str]:
     first = report.judging[0]
-    value = "–" if first.value is None else f"{first.value:.4g}"
+    value = "–" if first.value is None else f"{first.value:z.4g}"
     n = str(first.n) if not first.partial else f"{first.num_scored} of {first.n}"
     return [_text(report.task), _text(first.metric), value, _interval(first), n, f"{report.progress.step:,}"]
 
@@ -48,7 +48,7 @@ def _task_row(report: EvalReport) -> list[str]:
 def _interval(estimate: Estimate) -> str:
     if estimate.ci_low is None or estimate.ci_high is None:
         return "–"
-    return f"[{estimate.ci_low:.4g}, {estimate.ci_high:.4g}]"
+    return f"[{estimate.ci_low:z.4g}, {estimate.ci_high:z.4g}]"
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]], total: int) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from midflight.analyse.evidence import Evidence
 from midflight.analyse.flips import Flip
-from midflight.errors import shorten
+from midflight.errors import one_line, shorten
 from midflight.records import Comparison, OverallIndex, Subject
 from midflight.show.items import answer_text, place, said
 from midflight.show.lines import number, signed_with_interval, visible
@@ -83,7 +83,7 @@ def _notes(comparison: Comparison) -> list[str]:
                 about.setdefault(note, []).append(f"{row.task}/{row.metric}")
     lines = [f"{', '.join(shorten(one, 60) for one in dict.fromkeys(rows))}: {note}" for note, rows in about.items()]
     tests = dict.fromkeys(f"{row.method}; p: {row.test}" for row in comparison.differences if row.test)
-    return [*lines, *(f"left out: {shorten(one)}" for one in comparison.left_out), *(f"method: {t}" for t in tests)]
+    return [*lines, *(f"left out: {one_line(one)}" for one in comparison.left_out), *(f"method: {t}" for t in tests)]
 
 
 def print_flips(

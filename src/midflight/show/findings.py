@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from midflight.analyse.diagnose import Diagnosis
-from midflight.errors import shorten
+from midflight.errors import one_line, shorten
 from midflight.records import Finding
 from midflight.show.tables import cell, new_table
 
@@ -37,7 +37,7 @@ def diagnoses_table(diagnoses: Sequence[Diagnosis]) -> Table:
 def finding_text(finding: Finding) -> Group:
     """A finding whole: what was seen, what it means, what to try, what would confirm it."""
     head = _short(finding)
-    head.append(f": {shorten(finding.text, 300)}")
+    head.append(f": {one_line(finding.text)}")
     rest = Table.grid(padding=(0, 1))  # so that longer lines go on below their text
     for name, text in (("means", finding.meaning), ("try", finding.advice), ("confirm", finding.confirm)):
         if text:

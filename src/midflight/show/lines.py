@@ -1,4 +1,7 @@
-"""Numbers as people read them: a value with as many digits as its error allows, and what stands beside it."""
+"""Numbers as people read them: a value with as many digits as its error allows, and what stands beside it.
+
+The `z` in a format takes the minus from what rounds to zero.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def number(value: float | None, digits: int = 4) -> str:
         return "–"
     if not math.isfinite(value):
         return str(value)
-    value = float(f"{value:.{digits}g}") + 0.0  # rounded first: 9,999.9 is 10k; and no minus before a zero
+    value = float(f"{value:z.{digits}g}")  # rounded first: 9,999.9 is 10k
     for scale, letter in _SCALES:
         if _HUGE > abs(value) >= (10 * scale if scale == 1e3 else scale):
             return f"{value / scale:.{digits}g}{letter}"
@@ -69,7 +72,7 @@ def signed_with_interval(value: float | None, low: float | None, high: float | N
 def _with_ends(value: float, low: float, high: float, decimals: int, sign: str = "") -> str:
     if max(abs(low), abs(high)) >= 1e4 or decimals > _MOST_DECIMALS:
         return f"{number(value)} [{number(low)}, {number(high)}]"
-    shown = [f"{round(one, decimals) + 0.0:{sign}.{decimals}f}" for one in (value, low, high)]  # no minus before a zero
+    shown = [f"{one:{sign}z.{decimals}f}" for one in (value, low, high)]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
@@ -149,8 +152,8 @@ def decided_line(decided: Decided) -> str:
     >>> print(decided_line(found))
     pass after 250 of 1,319 items: acc not worse than r@0 by more than 0.03 (+0.004 [-0.029, +0.037], 90 %; e = 21.4)
     """
-    place = "" if decided.difference is None else f"{decided.difference:+.3f} "
-    interval = f"{place}[{decided.ci_low:+.3f}, {decided.ci_high:+.3f}], {decided.level:.0%}".replace("%", " %")
+    place = "" if decided.difference is None else f"{decided.difference:+z.3f} "
+    interval = f"{place}[{decided.ci_low:+z.3f}, {decided.ci_high:+z.3f}], {decided.level:.0%}".replace("%", " %")
     looked = f"{decided.outcome} after {decided.n:,} of {decided.size:,} items"
     evidence = "certain" if math.isinf(decided.e_value) else f"e = {number(decided.e_value, 3)}"
     return f"{looked}: {shorten(decided.rule)} ({interval}; {evidence})"

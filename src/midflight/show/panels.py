@@ -31,7 +31,8 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
 
     Raises:
         UnknownKeyError: If none of the runs has it; says what they have.
-        ConfigError: If there is no such slice, or there are more curves than can be told apart.
+        ConfigError: If there is no such slice, there are more curves than can be told apart, or a slice of a training
+            series is asked for.
     """
     names = run_names(runs)
     reports = {names[run.id]: store.reports(run.id) for run in runs}
@@ -49,6 +50,8 @@ def panels_of(store: Store, runs: Sequence[RunInfo], key: str, slice: str = "", 
         for run in {run.id: run for run in runs}.values()
         if key in store.keys(run.id)
     ]
+    if series and (slice or by):
+        raise ConfigError("--slice and --by", got=slice or by, allowed=f"with metrics of tasks; {key} is a series")
     if series:
         return [Panel(key, series, findings=findings_of(store, runs, key))]
     estimates = {f"{r.task}/{e.metric}" for found in reports.values() for r in found for e in r.estimates}

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from midflight.analyse.savings import Savings, TotalSavings
-from midflight.errors import shorten
+from midflight.errors import one_line, shorten
 from midflight.records import Severity
 from midflight.show.lines import duration, number
 from midflight.show.plot import COLOURS, checked_out, new_figure, plain, save
@@ -26,7 +26,7 @@ def savings_table(rows: Sequence[Savings], total: TotalSavings, on: Severity) ->
     table = new_table(title, *headings)
     for row in rows:
         table.add_row(*_cells(row))
-    notes = [f"{shorten(row.run, 60)}: {shorten(row.note)}" for row in rows if row.note]
+    notes = [f"{shorten(row.run, 60)}: {one_line(row.note)}" for row in rows if row.note]
     smooth = any(row.metric and not row.held_out for row in rows)
     legend = ["* no held-out metric: mean of ten records of the training series"] if smooth else []
     return Group(table, *[Text(line) for line in [*_total_lines(total), *legend, *notes]])

@@ -92,7 +92,7 @@ def _effect_notes(sweep: Sweep) -> list[str]:
     if found.df <= 0:
         model += ": no errors can be told; more runs, or seeds as replicates, would"
     if found.residual_sd is not None and found.explained is not None:
-        model += f"; explains {found.explained:.0%}, residual sd {number(found.residual_sd)}"
+        model += f"; explains {found.explained:z.0%}, residual sd {number(found.residual_sd)}"
     groups = dict.fromkeys(tuple(sorted({e.parameter, *e.confounded_with})) for e in found.effects if e.value is None)
     notes = [model, *(f"cannot be told apart: {shorten(', '.join(group), 150)}" for group in groups)]
     notes += [

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from midflight.analyse.variants import newest_of_each, row_labels
-from midflight.errors import shorten
+from midflight.errors import one_line, shorten
 from midflight.records import SCORED, Estimate, EvalReport
 from midflight.show.lines import decided_line, duration, number, with_interval
 from midflight.show.state import RunView, unfinished_line
@@ -22,8 +22,13 @@ SLICES_SHOWN = 30
 
 def console(stderr: bool = False) -> Console:
     """A console that never breaks lines of a table in a pipe."""
-    found = Console(stderr=stderr, highlight=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+    found = _Console(stderr=stderr, highlight=False)
+    return found if found.is_terminal else _Console(stderr=stderr, highlight=False, width=160)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise
 
 
 def report_table(report: EvalReport, from_store: bool = False) -> Group:
@@ -41,11 +46,11 @@ def report_table(report: EvalReport, from_store: bool = False) -> Group:
             _value(estimate),
             str(estimate.n),
             _states(estimate),
-            cell(estimate.note or estimate.method),
+            escape(one_line(estimate.note or estimate.method)),
         )
     lines = [_cost_line(report)]
     if report.decided is not None:
-        lines.insert(0, cell(decided_line(report.decided), 400))
+        lines.insert(0, escape(decided_line(report.decided)))
         lines.insert(1, "(this is about these items with these answers, not about others like them)")
     if shown > SLICES_SHOWN:
         lines.insert(0, f"{shown - SLICES_SHOWN} more rows of slices are in the JSON report")
@@ -94,6 +99,7 @@ def runs_table(views: Sequence[RunView]) -> Table:
         info = view.info
         lines = [_last_evaluation(report, label) for report, label in newest_of_each(view.reports)]
         lines += [cell(unfinished_line(evaluation)) for evaluation in view.unfinished]
+        lines += [f"[red]{escape(one_line(view.damage))}[/red]"] if view.damage else []
         table.add_row(
             str(info.id),
             cell(info.project),

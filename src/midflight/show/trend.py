@@ -11,7 +11,7 @@ from rich.text import Text
 from midflight.analyse.best import Best
 from midflight.analyse.slope import PER, Slope
 from midflight.analyse.trend import Trend
-from midflight.errors import shorten
+from midflight.errors import one_line
 from midflight.show.lines import interval, number, with_interval
 from midflight.show.tables import cell, new_table
 
@@ -71,5 +71,5 @@ def _notes(trends: Sequence[Trend]) -> list[str]:
             own.append("the last checkpoints are all alike: their slope has no interval")
         if trend.best is not None and trend.best.value is None:
             own.append(f"the best value is too good by an unknown amount, {trend.best.method}")
-        notes += [shorten(where + note) for note in own]
+        notes += [one_line(where + note) for note in own]
     return notes

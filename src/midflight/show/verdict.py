@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from midflight.errors import shorten
+from midflight.errors import one_line, shorten
 from midflight.records import Decision, Subject, Verdict
 from midflight.show.lines import number
 
@@ -22,13 +22,13 @@ def verdict_table(verdict: Verdict) -> Group:
     for decision in verdict.worst_first:
         table.add_row(
             _outcome(decision),
-            _cell(decision.rule),
+            escape(one_line(decision.rule)),
             number(decision.value),
             number(decision.baseline),
             str(decision.n or "–"),
-            _cell(decision.reason, 400),
+            escape(one_line(decision.reason)),
         )
-    lines = [Text(f"warning: {shorten(warning, 400)}", style="yellow") for warning in verdict.warnings]
+    lines = [Text(f"warning: {one_line(warning)}", style="yellow") for warning in verdict.warnings]
     look = f", look {verdict.look}" if verdict.look else ""
     word = Text(f"{verdict.outcome.upper()} (α = {verdict.alpha:.2g}{look})", style=f"bold {_COLOURS[verdict.outcome]}")
     return Group(table, *lines, word)
@@ -48,7 +48,3 @@ def _outcome(decision: Decision) -> str:
     word = decision.outcome if decision.tier == "blocking" else f"{decision.outcome} ({decision.tier})"
     colour = _COLOURS[decision.outcome]
     return f"[bold {colour}]{word}[/]" if decision.blocks else f"[{colour}]{word}[/]"
-
-
-def _cell(text: str, limit: int = 200) -> str:
-    return escape(shorten(text, limit))

@@ -48,7 +48,7 @@ def open_store(url: str | None = None, create: bool = True, read_only: bool = Fa
         ConfigError: If there is no such kind of store.
         StoreError: If it cannot be opened.
     """
-    url = url or default_url()
+    url = default_url() if url is None else url
     kind, separator, path = url.partition(":///")
     if not separator:
         kind, path = "sqlite", url

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from midflight.errors import StoreError
 from midflight.signals import uninterrupted
+from midflight.store._stored import NAMES
 
 VERSION = 2
 APPLICATION_ID = 0x4D464C54  # "MFLT"
@@ -183,7 +184,7 @@ class Database:
             try:
                 yield connection
             finally:
-                connection.execute("COMMIT")
+                connection.execute("ROLLBACK")  # nothing was written; COMMIT fails where a page is broken
 
     @contextmanager
     def writing(self, durable: bool = False) -> Iterator[sqlite3.Connection]:
@@ -274,6 +275,7 @@ _SYMPTOMS = (
     ("locked", f"another process has held it for more than {BUSY_S:g} s", "see which one: fuser, lsof"),
     ("not a database", "it is no SQLite file", "it is damaged or of another program: move it away, or name another"),
     ("malformed", "it is damaged", _RESCUE),
+    ("Could not decode", "a text in it is damaged", NAMES),
     ("readonly", "it cannot be written to", "check the permissions of the file and its folder"),
     ("unable to open", "it cannot be opened", "check that the folder exists and may be written to"),
     ("disk I/O error", "the disk failed", "check the disk; network file systems do not suit SQLite"),

@@ -14,6 +14,7 @@ from midflight.records import EvalReport, Item, Output, Progress, Score
 from midflight.schema import report_from_json, report_to_json
 from midflight.store._database import Database
 from midflight.store._runs import attempts_of
+from midflight.store._stored import stored, stored_json
 from midflight.store.base import EvaluationHandle, ScoreColumns, UnfinishedEvaluation
 from midflight.store.nouns import EvaluationRow
 
@@ -46,7 +47,7 @@ class EvaluationTable:
             ).fetchone()
             if row is not None:
                 db.execute("UPDATE evaluation SET attempt = ?, supersedes = 0 WHERE id = ?", (attempt, row[0]))
-                done = report_from_json(row[1]) if row[3] == "done" else None  # a partial one is completed
+                done = _report(row[0], row[1]) if row[3] == "done" else None  # a partial one is completed
                 return EvaluationHandle(row[0], done, row[2])
             new = uuid.uuid4().hex
             db.execute(
@@ -69,8 +70,9 @@ class EvaluationTable:
     def items(self, task_fingerprint: str) -> dict[str, Item]:
         """Items by id."""
         with self.database.reading() as db:
-            rows = db.execute("SELECT content FROM item WHERE task_fingerprint = ?", (task_fingerprint,)).fetchall()
-        items = [Item(**json.loads(content)) for (content,) in rows]
+            query = "SELECT id, content FROM item WHERE task_fingerprint = ?"
+            rows = db.execute(query, (task_fingerprint,)).fetchall()
+        items = [read_item(task_fingerprint, id, content) for id, content in rows]
         return {item.id: item for item in items}
 
     def add_outputs(self, evaluation: str, outputs: Sequence[Output]) -> None:
@@ -86,8 +88,9 @@ class EvaluationTable:
     def outputs(self, evaluation: str) -> dict[str, Output]:
         """Outputs by request id."""
         with self.database.reading() as db:
-            rows = db.execute("SELECT content FROM output WHERE evaluation = ?", (evaluation,)).fetchall()
-        found = [Output(**json.loads(content)) for (content,) in rows]
+            query = "SELECT request, content FROM output WHERE evaluation = ?"
+            rows = db.execute(query, (evaluation,)).fetchall()
+        found = [read_output(evaluation, request, content) for request, content in rows]
         return {output.request_id: output for output in found}
 
     def finish_evaluation(self, report: EvalReport, scores: Mapping[str, Sequence[Score]]) -> None:
@@ -127,7 +130,7 @@ class EvaluationTable:
                 (evaluation, metric),
             ).fetchall()
         return [
-            Score(item, metric, value, weight, state, note, tuple(json.loads(samples)))
+            Score(item, metric, value, weight, state, note, read_samples(evaluation, metric, item, samples))
             for item, value, weight, state, note, samples in rows
         ]
 
@@ -145,11 +148,11 @@ class EvaluationTable:
         with self.database.reading() as db:
             limits = _superseded_from(db, run)
             rows = db.execute(
-                "SELECT attempt, step, report FROM evaluation WHERE run = ? AND report IS NOT NULL"
+                "SELECT attempt, step, id, report FROM evaluation WHERE run = ? AND report IS NOT NULL"
                 " AND (? IS NULL OR task = ?) ORDER BY step, task, attempt, started",
                 (run, task, task),
             ).fetchall()
-        return [report_from_json(text) for attempt, step, text in rows if step < limits[attempt]]
+        return [_report(id, text) for attempt, step, id, text in rows if step < limits[attempt]]
 
     def evaluations(
         self, runs: Sequence[int], statuses: Sequence[str] = (), limit: int = 200, offset: int = 0
@@ -166,7 +169,7 @@ class EvaluationTable:
             rows = db.execute(
                 f"SELECT {columns} {where} ORDER BY started DESC, id LIMIT ?3 OFFSET ?4", (*chosen, limit, offset)
             ).fetchall()
-        return total, [EvaluationRow(*(*row[:8], row[8] and report_from_json(row[8]))) for row in rows]
+        return total, [EvaluationRow(*(*row[:8], row[8] and _report(row[0], row[8]))) for row in rows]
 
     def unfinished(self, run: int) -> list[UnfinishedEvaluation]:
         """Evaluations of a run without a result, that no later attempt superseded, by step."""
@@ -218,6 +221,25 @@ class EvaluationTable:
         with self.database.reading() as db:
             query = "SELECT sum(seconds) FROM evaluation WHERE run = ? AND id != ?"
             return float(db.execute(query, (run, without)).fetchone()[0] or 0.0)
+
+
+def read_item(task_fingerprint: str, id: str, content: str) -> Item:
+    """An item as it was kept."""
+    return stored(lambda text: Item(**json.loads(text)), content, "item", f"{task_fingerprint} {id}", "content")
+
+
+def read_output(evaluation: str, request: str, content: str) -> Output:
+    """An output as it was kept."""
+    return stored(lambda text: Output(**json.loads(text)), content, "output", f"{evaluation} {request}", "content")
+
+
+def read_samples(evaluation: str, metric: str, item: str, samples: str) -> tuple[Any, ...]:
+    """The samples of a score as they were kept."""
+    return tuple(stored_json(samples, "score", f"{evaluation} {metric} {item}", "samples"))
+
+
+def _report(id: str, text: str) -> EvalReport:
+    return stored(report_from_json, text, "evaluation", id, "report")
 
 
 def _superseded_from(db: sqlite3.Connection, run: int) -> dict[int, float]:

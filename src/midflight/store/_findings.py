@@ -9,6 +9,7 @@ import time
 from midflight.records import Finding
 from midflight.schema import to_json
 from midflight.store._database import Database
+from midflight.store._stored import stored
 
 
 class FindingTable:
@@ -29,16 +30,19 @@ class FindingTable:
         """What was noticed in a run, by step; what earlier attempts had beyond a later one's first step is left out."""
         with self.database.reading() as db:
             rows = db.execute(
-                "SELECT content FROM finding WHERE run = ? AND NOT EXISTS (SELECT 1 FROM attempt WHERE"
+                "SELECT attempt, kind, content FROM finding WHERE run = ? AND NOT EXISTS (SELECT 1 FROM attempt WHERE"
                 " attempt.run = finding.run AND number > finding.attempt AND from_step <= noticed)"
                 " ORDER BY noticed, kind",
                 (run,),
             ).fetchall()
-        found = {finding.kind: finding for finding in (_read(content) for (content,) in reversed(rows))}
+        read = [
+            stored(_read, content, "finding", f"{run} {attempt} {kind}", "content") for attempt, kind, content in rows
+        ]
+        found = {finding.kind: finding for finding in reversed(read)}
         return sorted(found.values(), key=lambda finding: (finding.noticed, finding.kind))
 
 
-def _read(content: str) -> Finding:
+def _read(content: str | bytes) -> Finding:
     fields = json.loads(content)
     evidence = {name: float(value) for name, value in fields["evidence"].items()}
     return Finding(**{**fields, "evidence": evidence})

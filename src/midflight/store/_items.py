@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from midflight.records import Item, Output, Score
 from midflight.store._database import Database
+from midflight.store._evaluations import read_item, read_output, read_samples
 
 
 class ItemTable:
@@ -20,7 +21,7 @@ class ItemTable:
             row = db.execute(
                 "SELECT content FROM item WHERE task_fingerprint = ? AND id = ?", (task_fingerprint, id)
             ).fetchone()
-        return None if row is None else Item(**json.loads(row[0]))
+        return None if row is None else read_item(task_fingerprint, id, row[0])
 
     def neighbours(self, task_fingerprint: str, id: str) -> tuple[str | None, str | None]:
         """Ids of the items before and after an item."""
@@ -43,7 +44,8 @@ class ItemTable:
             ).fetchall()
         found: dict[str, list[Score]] = {evaluation: [] for evaluation in evaluations}
         for evaluation, metric, value, weight, state, note, samples in rows:
-            found[evaluation].append(Score(item, metric, value, weight, state, note, tuple(json.loads(samples))))
+            read = read_samples(evaluation, metric, item, samples)
+            found[evaluation].append(Score(item, metric, value, weight, state, note, read))
         return found
 
     def item_outputs(self, evaluation: str, item: str) -> list[Output]:
@@ -53,9 +55,10 @@ class ItemTable:
                 "SELECT request, content FROM output WHERE evaluation = ? AND request >= ? AND request < ?",
                 (evaluation, f"{item}/", f"{item}0"),  # 0 is what follows a slash
             ).fetchall()
-        own = [(request.rsplit("/", 2), content) for request, content in rows]
-        own = [(parts, content) for parts, content in own if parts[0] == item]
-        return [Output(**json.loads(text)) for _, text in sorted(own, key=lambda one: (int(one[0][1]), int(one[0][2])))]
+        own = [(request.rsplit("/", 2), request, content) for request, content in rows]
+        own = [one for one in own if one[0][0] == item]
+        own.sort(key=lambda one: (int(one[0][1]), int(one[0][2])))
+        return [read_output(evaluation, request, content) for _, request, content in own]
 
     def output(self, evaluation: str, request: str) -> Output | None:
         """What was answered to a request; None if nothing was."""
@@ -63,4 +66,4 @@ class ItemTable:
             row = db.execute(
                 "SELECT content FROM output WHERE evaluation = ? AND request = ?", (evaluation, request)
             ).fetchone()
-        return None if row is None else Output(**json.loads(row[0]))
+        return None if row is None else read_output(evaluation, request, row[0])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from midflight.store._database import Database
-from midflight.store._pieces import ChunkPlace, Opened, RunPieces, opened_of, pieces_of, read_chunks, series_in
+from midflight.store._pieces import ChunkPlace, Opened, RunPieces, key_ids, opened_of, pieces_of, read_chunks, series_in
 from midflight.store._points import BUCKET, Sketch
 from midflight.store.nouns import Floats, Ints, NonFinite, Overviews
 
@@ -48,7 +48,7 @@ class OverviewTable:
             buckets: At most so many.
         """
         with self.database.snapshot() as db:
-            names = _key_ids(db, keys)
+            names = key_ids(db, keys)
             pieces = pieces_of(db, runs, list(names.values()))
             rows = [(run, key) for run in pieces for key in keys if key in names and _has(pieces[run], names[key])]
             grid = _grid(db, pieces, list(names.values()), low, high, buckets)
@@ -56,11 +56,6 @@ class OverviewTable:
             index = {(run, names[key]): row for row, (run, key) in enumerate(rows)}
             _add_runs(db, sums, pieces, index)
         return sums.overviews(rows)
-
-
-def _key_ids(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, int]:
-    found = ((key, db.execute("SELECT id FROM key WHERE name = ?", (key,)).fetchone()) for key in dict.fromkeys(keys))
-    return {key: row[0] for key, row in found if row is not None}
 
 
 def _has(pieces: RunPieces, key: int) -> bool:

@@ -10,10 +10,12 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from midflight.store._points import Sketch, decode_blocks, decode_chunk, decode_steps
+from midflight.store._stored import legible, stored
 from midflight.store.base import Floats, Ints
 
 NO_LIMIT = float("inf")
@@ -33,12 +35,13 @@ class ChunkPlace:
 
     def read(self, db: sqlite3.Connection) -> tuple[Ints, Floats, Floats]:
         """Its steps, walls and values."""
-        data = db.execute("SELECT data FROM blob WHERE id = ?", (self.blob,)).fetchone()[0]
-        return decode_chunk(self.n, self.codec, data)
+        row = db.execute("SELECT data FROM blob WHERE id = ?", (self.blob,)).fetchone()
+        return stored(lambda row: decode_chunk(self.n, self.codec, row[0]), row, "blob", self.blob, "data")
 
     def read_sketch(self, db: sqlite3.Connection) -> Sketch:
         """Its statistics, without its points."""
-        return Sketch.decode(db.execute("SELECT sketch FROM blob WHERE id = ?", (self.blob,)).fetchone()[0])
+        row = db.execute("SELECT sketch FROM blob WHERE id = ?", (self.blob,)).fetchone()
+        return stored(lambda row: Sketch.decode(row[0]), row, "blob", self.blob, "sketch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,17 @@ class RunPieces:
             self.last[key] = max(last, self.last.get(key, last))
 
 
+def key_ids(db: sqlite3.Connection, names: Sequence[str]) -> dict[str, int]:
+    """Numbers of series by name, as far as there are such; a damaged name is known by what is shown of it."""
+    query = "SELECT id FROM key WHERE name = ?"
+    rows = {name: db.execute(query, (name,)).fetchone() for name in names}
+    found = {name: int(row[0]) for name, row in rows.items() if row is not None}
+    if any(name not in found and "\\x" in name for name in rows):
+        shown = {legible(raw): id for id, raw in db.execute("SELECT id, CAST(name AS BLOB) FROM key")}
+        found |= {name: shown[name] for name in rows if name not in found and name in shown}
+    return found
+
+
 def pieces_of(db: sqlite3.Connection, runs: Sequence[int], keys: Sequence[int]) -> dict[int, RunPieces]:
     """What there is of some series of runs; of points, only the steps of open flushes are read."""
     found = {run: RunPieces() for run in runs}
@@ -118,13 +132,12 @@ def pieces_of(db: sqlite3.Connection, runs: Sequence[int], keys: Sequence[int]) 
         (wanted, numbers),
     ):
         found[run].chunks.setdefault(key, []).append(ChunkPlace(*place))
-    for run, attempt, packed, steps in db.execute(
-        "SELECT run, attempt, keys, substr(data, 1, 8 * n) FROM flush WHERE run IN (SELECT value FROM json_each(?))"
+    for id, run, attempt, packed, data in db.execute(
+        "SELECT id, run, attempt, keys, substr(data, 1, 8 * n) FROM flush WHERE run IN (SELECT value FROM json_each(?))"
         " ORDER BY run, attempt, id",
         (wanted,),
     ):
-        asked = set(np.frombuffer(packed, "<i4").tolist()).intersection(keys)
-        found[run].note(attempt, sorted(asked), decode_steps(steps))
+        stored(partial(_note, found[run], attempt, packed, keys), data, "flush", id, "keys or data")
     return found
 
 
@@ -134,6 +147,11 @@ def read_chunks(db: sqlite3.Connection, chunks: Sequence[ChunkPlace]) -> Iterato
     query = "SELECT id, data FROM blob WHERE id IN (SELECT value FROM json_each(?))"
     data: dict[int, bytes] = dict(db.execute(query, (wanted,)))
     return (decode_chunk(chunk.n, chunk.codec, data[chunk.blob]) for chunk in chunks)
+
+
+def _note(pieces: RunPieces, attempt: int, packed: bytes, keys: Sequence[int], data: bytes) -> None:
+    asked = set(np.frombuffer(packed, "<i4").tolist()).intersection(keys)
+    pieces.note(attempt, sorted(asked), decode_steps(data))
 
 
 def opened_of(db: sqlite3.Connection, run: int, attempt: int | None = None) -> list[Opened]:
@@ -147,7 +165,10 @@ def opened_of(db: sqlite3.Connection, run: int, attempt: int | None = None) -> l
         )
     ):
         groups.setdefault((number, keys), {}).setdefault(n, []).append((at, data))
-    return [_joined(number, keys, by_size) for (number, keys), by_size in groups.items()]
+    return [
+        stored(partial(_joined, number, keys), by_size, "flush", f"of run {run}", "keys or data")
+        for (number, keys), by_size in groups.items()
+    ]
 
 
 def _joined(attempt: int, packed: bytes, by_size: dict[int, list[tuple[int, bytes]]]) -> Opened:

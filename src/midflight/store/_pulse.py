@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import cast
 
 from midflight.store._database import Database
-from midflight.store.nouns import Pulse, SeriesCount
+from midflight.store._stored import legible
+from midflight.store.nouns import Pulse, RunStatus, SeriesCount
 
 
 class PulseTable:
@@ -22,7 +24,8 @@ class PulseTable:
     def pulses(self) -> list[Pulse]:
         """Signs of life of all runs, newest first."""
         with self.database.snapshot() as db:
-            runs = db.execute("SELECT id, status, heartbeat, tags FROM run ORDER BY id DESC").fetchall()
+            texts = "CAST(status AS BLOB), heartbeat, CAST(tags AS BLOB)"
+            runs = db.execute(f"SELECT id, {texts} FROM run ORDER BY id DESC").fetchall()
             heads = db.execute("SELECT run, count(*), sum(n), max(step) FROM head GROUP BY run").fetchall()
             evaluations = db.execute(
                 "SELECT run, sum(status IN ('done', 'partial')), sum(status NOT IN ('done', 'partial')), sum(seconds)"
@@ -32,17 +35,17 @@ class PulseTable:
         series = {run: tuple(rest) for run, *rest in heads}
         evaluated = {run: tuple(rest) for run, *rest in evaluations}
         found = []
-        for run, *signs in runs:
+        for run, status, heartbeat, tags in runs:
             counts = (*series.get(run, (0, 0, None)), *evaluated.get(run, (0, 0, 0.0)), findings.get(run, 0))
-            found.append(Pulse(run, *signs, *counts))
+            found.append(Pulse(run, cast(RunStatus, legible(status)), heartbeat, legible(tags), *counts))
         return found
 
     def series_counts(self, runs: Sequence[int]) -> list[SeriesCount]:
         """The series of runs, by name."""
         with self.database.reading() as db:
             rows = db.execute(
-                "SELECT name, count(*), sum(n) FROM head JOIN key ON key.id = head.key"
+                "SELECT CAST(name AS BLOB), count(*), sum(n) FROM head JOIN key ON key.id = head.key"
                 " WHERE run IN (SELECT value FROM json_each(?)) GROUP BY name ORDER BY name",
                 (json.dumps(list(runs)),),
             ).fetchall()
-        return [SeriesCount(*row) for row in rows]
+        return [SeriesCount(legible(name), *counts) for name, *counts in rows]

@@ -8,11 +8,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from midflight.errors import StoreError
 from midflight.store._database import Database
 from midflight.store._series import close_flushes
+from midflight.store._stored import legible, stored_json
 from midflight.store.base import RunInfo, RunStatus
 
-_COLUMNS = "id, project, name, status, created, heartbeat, finished, config, tags, environment, git, lost_points"
+_TEXTS = ("project", "name", "status")
+_JSON = {"config": dict, "tags": list, "environment": dict, "git": dict}
+_NUMBERS = ("id", "created", "heartbeat", "finished", "lost_points")
 
 
 class RunTable:
@@ -53,7 +57,7 @@ class RunTable:
     def runs(
         self, project: str | None = None, name: str | None = None, ids: Sequence[int] | None = None
     ) -> list[RunInfo]:
-        """Runs, newest first."""
+        """Runs, newest first; one that is damaged says so, and hides no other."""
         numbers = None if ids is None else json.dumps(list(ids))
         wanted = [("project = ?", project), ("name = ?", name), ("id IN (SELECT value FROM json_each(?))", numbers)]
         conditions = [condition for condition, value in wanted if value is not None]
@@ -66,31 +70,16 @@ class RunTable:
             return {id for (id,) in db.execute("SELECT id FROM run")}
 
     def _run_infos(self, where: str, values: tuple[Any, ...]) -> list[RunInfo]:
+        raw = ", ".join(f"CAST({column} AS BLOB)" for column in (*_TEXTS, *_JSON))
         attempts = (
             "(SELECT count(*) FROM attempt WHERE attempt.run = run.id),"
             " (SELECT coalesce(sum(ended - started), 0) FROM attempt WHERE attempt.run = run.id)"
         )
+        query = f"SELECT {', '.join(_NUMBERS)}, {attempts}, {raw} FROM run {where} ORDER BY run.id DESC"
         with self.database.reading() as db:
-            rows = db.execute(f"SELECT {_COLUMNS}, {attempts} FROM run {where} ORDER BY run.id DESC", values).fetchall()
-        return [
-            RunInfo(
-                id=row[0],
-                project=row[1],
-                name=row[2],
-                status=row[3],
-                created=row[4],
-                heartbeat=row[5],
-                finished=row[6],
-                config=json.loads(row[7]),
-                tags=json.loads(row[8]),
-                environment=json.loads(row[9]),
-                git=json.loads(row[10]),
-                lost_points=row[11],
-                attempts=row[12],
-                earlier_seconds=row[13],
-            )
-            for row in rows
-        ]
+            rows = db.execute(query, values).fetchall()
+        names = (*_NUMBERS, "attempts", "earlier_seconds", *_TEXTS, *_JSON)
+        return [_run_info(dict(zip(names, row, strict=True))) for row in rows]
 
     def owner(self, run: int) -> str:
         """Who writes to a run."""
@@ -148,6 +137,26 @@ class RunTable:
                 (status, now, now, lost_points, run),
             )
             close_flushes(db, run)
+
+
+def _run_info(row: dict[str, Any]) -> RunInfo:
+    """A run; of a damaged row what can be read, and what cannot."""
+    damage = []
+    for column in _TEXTS:
+        text = legible(row[column])
+        if text.encode() != row[column]:
+            damage.append(f"table run, row {row['id']}, column {column} is damaged: no UTF-8")
+        row[column] = text
+    for column, kind in _JSON.items():
+        try:
+            value = stored_json(row[column], "run", row["id"], column)
+            if not isinstance(value, kind):
+                raise StoreError(f"table run, row {row['id']}, column {column} is damaged: no {kind.__name__}")
+        except StoreError as error:
+            damage.append(error.message)
+            value = kind()
+        row[column] = value
+    return RunInfo(**row, damage="; ".join(damage))
 
 
 def attempts_of(db: sqlite3.Connection, run: int) -> list[tuple[int, float]]:

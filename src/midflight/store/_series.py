@@ -11,8 +11,9 @@ from typing import TypeAlias
 import numpy as np
 
 from midflight.store._database import Database
-from midflight.store._pieces import opened_of, pieces_of, series_in
+from midflight.store._pieces import key_ids, opened_of, pieces_of, series_in
 from midflight.store._points import CHUNK, encode_block, encode_chunks
+from midflight.store._stored import legible, stored
 from midflight.store.base import Block, Floats, Head, Ints, Points
 
 
@@ -88,10 +89,14 @@ class SeriesTable:
         """Newest value of each series, by name."""
         with self.database.reading() as db:
             rows = db.execute(
-                "SELECT name, step, wall, value, n FROM head JOIN key ON key.id = head.key WHERE run = ? ORDER BY name",
+                "SELECT CAST(name AS BLOB), step, wall, value, n FROM head JOIN key ON key.id = head.key"
+                " WHERE run = ? ORDER BY name",
                 (run,),
             ).fetchall()
-        return [Head(name, step, wall, struct.unpack("<d", value)[0], n) for name, step, wall, value, n in rows]
+        return [
+            Head(legible(name), step, wall, stored(_double, value, "head", f"{run} {legible(name)}", "value"), n)
+            for name, step, wall, value, n in rows
+        ]
 
     def read_points(self, run: int, key: str, low: int | None = None, high: int | None = None) -> Points:
         """A series, or its steps from `low` to `high` inclusive."""
@@ -111,20 +116,24 @@ class SeriesTable:
         self, db: sqlite3.Connection, run: int, key: str, low: int, high: int
     ) -> Iterator[tuple[Ints, Floats, Floats]]:
         """Pieces of a series in the order in which they were written, without what is out of range or superseded."""
-        row = db.execute("SELECT id FROM key WHERE name = ?", (key,)).fetchone()
-        if row is None:
+        id = key_ids(db, [key]).get(key)
+        if id is None:
             return
-        pieces = pieces_of(db, [run], [row[0]])[run]
+        pieces = pieces_of(db, [run], [id])[run]
         opened = opened_of(db, run) if pieces.num_open else []
-        for attempt, limit in pieces.limits(row[0]).items():
+        for attempt, limit in pieces.limits(id).items():
             parts = [
                 chunk.read(db)
-                for chunk in pieces.chunks.get(row[0], ())
+                for chunk in pieces.chunks.get(id, ())
                 if chunk.attempt == attempt and chunk.last >= low and chunk.first <= high and chunk.first < limit
             ]
-            for steps, walls, values in (*parts, *series_in(opened, attempt, row[0])):
+            for steps, walls, values in (*parts, *series_in(opened, attempt, id)):
                 keep = (steps < limit) & (steps >= low) & (steps <= high)
                 yield steps[keep], walls[keep], values[keep]
+
+
+def _double(raw: bytes) -> float:
+    return float(struct.unpack("<d", raw)[0])
 
 
 Parts: TypeAlias = dict[int, list[tuple[Ints, Floats, Floats]]]

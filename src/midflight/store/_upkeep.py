@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -10,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from midflight import environ
-from midflight.errors import MidflightError, StoreError
+from midflight.errors import MidflightError, StoreError, shorten
 from midflight.schema import report_from_json
 from midflight.store._database import Database
 from midflight.store._pieces import ChunkPlace
 from midflight.store._points import Sketch, decode_blocks
 from midflight.store._series import close_flushes
+from midflight.store._stored import legible, place
 
 MOST_PROBLEMS = 100
 
@@ -26,14 +28,17 @@ class UpkeepTable:
     database: Database
 
     def check(self) -> list[str]:
-        """What is wrong with the file: pages, series and reports that cannot be read; empty if nothing is."""
+        """What is wrong with the file: pages, texts, series and reports that cannot be read; empty if nothing is."""
         found: list[str] = []
         with self.database.snapshot() as db:
-            for problems in (_pages(db), _chunks(db), _flushes(db), _reports(db)):
-                for problem in problems:
-                    found.append(problem)
-                    if len(found) == MOST_PROBLEMS:
-                        return [*found, "… and more"]
+            for look in (_pages, _texts, _heads, _chunks, _flushes, _reports):
+                try:
+                    for problem in look(db):
+                        found.append(problem)
+                        if len(found) == MOST_PROBLEMS:
+                            return [*found, "… and more"]
+                except sqlite3.DatabaseError as error:  # a page that is broken ends one look, not the others
+                    found.append(f"SQLite: {error}")
         return found
 
     def compact(self) -> tuple[int, int]:
@@ -99,12 +104,60 @@ def _pages(db: sqlite3.Connection) -> Iterator[str]:
             yield f"SQLite: {line}"
 
 
+_JSON = {
+    ("run", "config"), ("run", "tags"), ("run", "environment"), ("run", "git"),
+    ("item", "content"), ("output", "content"), ("score", "samples"), ("finding", "content"), ("verdict", "content"),
+    ("step", "state"), ("step", "result"), ("audit", "git"), ("audit", "detail"),
+}  # fmt: skip
+"""Columns that hold JSON; reports have a look of their own."""
+
+
+def _texts(db: sqlite3.Connection) -> Iterator[str]:
+    """Texts that are no UTF-8, or no JSON where they should be, in each table that there is; reports apart."""
+    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    for table in tables:
+        columns = db.execute(f"PRAGMA table_info({table})").fetchall()
+        texts = [name for _, name, kind, *_ in columns if kind == "TEXT" and name != "report"]
+        key = [name for _, name, _, _, _, part in sorted(columns, key=lambda column: column[5]) if part]
+        raw = ", ".join(f"CAST({name} AS BLOB)" for name in [*key, *texts])
+        for row in db.execute(f"SELECT {raw} FROM {table}") if texts else ():
+            for column, value in zip(texts, row[len(key) :], strict=True):
+                problem = None if value is None else _problem(value, (table, column) in _JSON)
+                if problem:
+                    where = " ".join(legible(part or b"") for part in row[: len(key)])
+                    yield f"{place(table, where, column)}: {problem}"
+
+
+def _problem(value: bytes, is_json: bool) -> str:
+    """What is wrong with a text; empty if nothing is."""
+    try:
+        text = value.decode()
+        if is_json:
+            json.loads(text)
+    except UnicodeDecodeError as error:
+        return f"no UTF-8 ({error.reason} at byte {error.start}: {shorten(legible(value), 60)})"
+    except (ValueError, RecursionError) as error:
+        return f"no JSON ({shorten(str(error))})"
+    return ""
+
+
+def _heads(db: sqlite3.Connection) -> Iterator[str]:
+    """Newest values that are no number of 8 bytes, or of a series that is not known."""
+    for run, key, size, known in db.execute("SELECT run, key, length(value), key IN (SELECT id FROM key) FROM head"):
+        if size != 8:
+            yield f"{place('head', f'{run} {key}', 'value')}: {size} bytes, not 8"
+        if not known:
+            yield f"{place('head', f'{run} {key}', 'key')}: no such series"
+
+
 def _chunks(db: sqlite3.Connection) -> Iterator[str]:
     """Chunks that are not what their row and their sketch say."""
-    for run, key, *place in db.execute(
-        "SELECT run, name, attempt, start, first, last, n, codec, blob FROM chunk LEFT JOIN key ON key.id = chunk.key"
+    for run, name, *where in db.execute(
+        "SELECT run, CAST(name AS BLOB), attempt, start, first, last, n, codec, blob"
+        " FROM chunk LEFT JOIN key ON key.id = chunk.key"
     ).fetchall():
-        chunk = ChunkPlace(*place)
+        chunk = ChunkPlace(*where)
+        series = f"run {run}, series {legible(name or b'')!r}"
         try:
             steps, _, values = chunk.read(db)
             sketch = chunk.read_sketch(db)
@@ -112,11 +165,11 @@ def _chunks(db: sqlite3.Connection) -> Iterator[str]:
             as_told = (int(steps.min()), int(steps.max()), len(steps)) == (chunk.first, chunk.last, chunk.n)
             wanted = Sketch.of(steps, values)
             whole = as_told and int(sketch.finite.sum()) == int(finite.sum()) and sketch.encode() == wanted.encode()
-        except (ValueError, TypeError, IndexError) as error:
-            yield f"run {run}, series {key!r}: chunk {chunk.blob} cannot be read ({error})"
+        except (ValueError, TypeError, IndexError, MidflightError) as error:
+            yield f"{series}: chunk {chunk.blob} cannot be read ({error})"
         else:
             if not whole:
-                yield f"run {run}, series {key!r}: chunk {chunk.blob} is not what its row says"
+                yield f"{series}: chunk {chunk.blob} is not what its row says"
 
 
 def _flushes(db: sqlite3.Connection) -> Iterator[str]:
@@ -134,9 +187,11 @@ def _flushes(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def _reports(db: sqlite3.Connection) -> Iterator[str]:
-    for id, run, report in db.execute("SELECT id, run, report FROM evaluation WHERE report IS NOT NULL"):
+    columns = "CAST(id AS BLOB), run, CAST(report AS BLOB)"
+    for raw, run, report in db.execute(f"SELECT {columns} FROM evaluation WHERE report IS NOT NULL"):
+        id = legible(raw)
         try:
             if report_from_json(report).id != id:
                 yield f"run {run}: evaluation {id} has the report of another one"
         except MidflightError as error:
-            yield f"run {run}: evaluation {id}: {error.message}"
+            yield f"{place('evaluation', id, 'report')} (run {run}): {error.message}"

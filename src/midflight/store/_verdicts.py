@@ -5,6 +5,7 @@ from __future__ import annotations
 from midflight.records import Verdict
 from midflight.schema import verdict_from_json, verdict_to_json
 from midflight.store._database import Database
+from midflight.store._stored import stored
 
 
 class VerdictTable:
@@ -36,8 +37,8 @@ class VerdictTable:
         """Verdicts on candidates of a project, or of a run, newest first."""
         with self.database.reading() as db:
             rows = db.execute(
-                "SELECT content FROM verdict WHERE (? IS NULL OR project = ?) AND (? IS NULL OR run = ?)"
+                "SELECT id, content FROM verdict WHERE (? IS NULL OR project = ?) AND (? IS NULL OR run = ?)"
                 " ORDER BY created DESC, id",
                 (project, project, run, run),
             ).fetchall()
-        return [verdict_from_json(text) for (text,) in rows]
+        return [stored(verdict_from_json, text, "verdict", id, "content") for id, text in rows]

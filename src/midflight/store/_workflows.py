@@ -13,6 +13,7 @@ from midflight.errors import LeaseLostError
 from midflight.records import Actor, AuditEvent, Execution, ExecutionStatus, WorkflowStep
 from midflight.schema import to_json
 from midflight.store._database import Database
+from midflight.store._stored import stored_json
 
 _STEP = "position, name, kind, status, attempts, reason, state, result"
 _EVENT = "at, who, git, execution, workflow, project, checkpoint, weights, step, event, detail"
@@ -64,8 +65,8 @@ class WorkflowTable:
             steps = db.execute(f"SELECT {_STEP} FROM step WHERE execution = ? ORDER BY position", (id,)).fetchall()
             if row is None:
                 return None
-            found = [WorkflowStep(**_named(_STEP, step, ("state", "result"))) for step in steps]
-        return Execution(**_named(_EXECUTION, row), steps=found)
+        found = [WorkflowStep(**_named("step", id, _STEP, step, ("state", "result"))) for step in steps]
+        return Execution(**_named("execution", id, _EXECUTION, row), steps=found)
 
     def executions(self, project: str | None = None) -> list[Execution]:
         """Executions with their steps, the newest first."""
@@ -128,18 +129,18 @@ class WorkflowTable:
         """
         with self.database.reading() as db:
             rows = db.execute(
-                f"SELECT {_EVENT} FROM"
+                f"SELECT id, {_EVENT} FROM"
                 " (SELECT id AS execution, workflow, project, checkpoint, weights FROM execution) NATURAL JOIN audit"
                 " WHERE (?1 IS NULL OR project = ?1) AND (?2 IS NULL OR execution = ?2) ORDER BY id",
                 (project, execution),
             ).fetchall()
-            return [AuditEvent(**_named(_EVENT, row, ("git", "detail"))) for row in rows]
+        return [AuditEvent(**_named("audit", id, _EVENT, row, ("git", "detail"))) for id, *row in rows]
 
 
-def _named(columns: str, row: Sequence[Any], as_json: Sequence[str] = ()) -> dict[str, Any]:
+def _named(table: str, id: object, columns: str, row: Sequence[Any], as_json: Sequence[str] = ()) -> dict[str, Any]:
     """A row by the names of its columns, JSON read."""
     named = dict(zip(columns.split(", "), row, strict=True))
-    return {name: json.loads(value) if name in as_json else value for name, value in named.items()}
+    return {name: stored_json(value, table, id, name) if name in as_json else value for name, value in named.items()}
 
 
 def _write_step(db: sqlite3.Connection, execution: str, step: WorkflowStep) -> None:

@@ -35,6 +35,7 @@ class RunInfo:
         environment: Machine, process, versions.
         git: Commit, branch, cleanliness.
         lost_points: Points that could not be written because the store stayed unreachable.
+        damage: What of its row cannot be read, and is empty or escaped here; empty if all can be.
     """
 
     id: int
@@ -51,6 +52,7 @@ class RunInfo:
     environment: Mapping[str, Any] = field(default_factory=dict)
     git: Mapping[str, str] = field(default_factory=dict)
     lost_points: int = 0
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

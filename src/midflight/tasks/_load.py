@@ -126,7 +126,8 @@ def _local_source(local: str, source: Mapping[str, Any]) -> dict[str, Any]:
         raise TaskError(f"{local}: no such file or folder")
     if any((path / name).is_file() for name in SAVED_TO_DISK):
         return {"kind": "hub", "path": str(path), "split": source.get("split") or "test"}
-    files = [file for file in sorted(path.rglob("*")) if file.suffix in FORMATS and ".git" not in file.parts]
+    found = (file for file in sorted(path.rglob("*")) if file.is_file())
+    files = [file for file in found if file.suffix in FORMATS and ".git" not in file.parts]
     for word in (source.get("config"), source.get("split") or "test"):
         files = [file for file in files if word in _words(file.relative_to(path))] or files
     if len(files) == 1:

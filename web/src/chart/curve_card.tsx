@@ -5,9 +5,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { theme, t } from "../state/settings";
 import { number } from "../words/numbers";
 import { oneLine } from "../words/hostile";
-import { Swatch } from "../part/swatch";
-import { nearest, withoutLog, type Line, type Picture, type Range } from "./picture";
-import { MarksAt } from "./marks";
+import { Later } from "../part/later";
+import { nearest, placeOf, withoutLog, type Picture, type Range } from "./picture";
 import { Plot, type Cursor } from "./plot";
 import { soon } from "./soon";
 
@@ -27,9 +26,7 @@ export interface CurveCardProps {
   legend?: ComponentChildren;
 }
 
-const MOST_ROWS = 12;
-/** Pixels from which a mark is told. */
-const MARK_REACH = 6;
+const loadAtCursor = () => import("./at_cursor").then((module) => module.AtCursor);
 
 function useSeen(onSeen: (seen: boolean) => void = () => {}) {
   const host = useRef<HTMLElement>(null);
@@ -88,38 +85,6 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (cursor: Cursor
   return canvas;
 }
 
-/** The values at the cursor, largest first; and what stands there. */
-function AtCursor({ picture, cursor }: { picture: Picture; cursor: Cursor }) {
-  const markers = picture.markers.filter((marker) => Math.abs(marker.x - cursor.x) <= cursor.pixel * MARK_REACH);
-  const rows = picture.lines
-    .filter((line) => !line.pale)
-    .map((line) => ({ line, i: nearest(line, cursor.x) }))
-    .filter(({ i }) => i >= 0)
-    .sort((a, b) => b.line.ys[b.i]! - a.line.ys[a.i]!);
-  if (picture.lines.length < 2 && !markers.length) return null;
-  return (
-    <div class="values" aria-hidden="true">
-      <MarksAt markers={markers} />
-      <table>
-        <tbody>
-          {rows.slice(0, MOST_ROWS).map(({ line, i }) => (
-            <tr key={`${line.run}${line.label}`}>
-              <td>
-                <Swatch style={line.style} />
-              </td>
-              <td class="label">{oneLine(line.label, 32)}</td>
-              <td class="number">{number(line.ys[i]!)}</td>
-              <td class="number quiet">{line.low && line.high && line.high[i]! > line.low[i]! ? `${number(line.low[i]!)} … ${number(line.high[i]!)}` : ""}</td>
-              <td class="number quiet">{placeOf(picture, line, i)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {rows.length > MOST_ROWS && <p class="quiet">{t("chart.more", { n: rows.length - MOST_ROWS })}</p>}
-    </div>
-  );
-}
-
 function oddNote(picture: Picture): string {
   const counts = new Map<string, number>();
   for (const line of picture.lines) {
@@ -130,11 +95,6 @@ function oddNote(picture: Picture): string {
     }
   }
   return [...counts].map(([name, count]) => `${name}: ${number(count)}`).join(", ");
-}
-
-/** Where a value stands: the first step of its bucket. */
-function placeOf(picture: Picture, line: Line, i: number): string {
-  return picture.spellX(line.width ? line.xs[i]! - (line.width - 1) / 2 : line.xs[i]!);
 }
 
 function atCursor(picture: Picture, x: number): string {
@@ -177,7 +137,7 @@ export function CurveCard(props: CurveCardProps) {
           {notes.join(" · ")} {props.legend}
         </p>
       )}
-      {cursor?.here && picture && <AtCursor picture={picture} cursor={cursor} />}
+      {cursor?.here && picture && <Later load={loadAtCursor} props={{ picture, cursor }} />}
     </figure>
   );
 }

@@ -3,7 +3,8 @@
 import type { CompareAnswer, Side } from "../data/answers";
 import type { Difference } from "../data/answers";
 import { t } from "../state/settings";
-import { count, inPercent, number, parts, pValue, rounded, sharedDecimals } from "../words/numbers";
+import { rounded, sharedDecimals } from "../words/decimals";
+import { count, inPercent, number, parts, pValue } from "../words/numbers";
 import { spanOf, Whisker, type Span } from "../part/interval";
 import { Verdict } from "../part/state";
 import { Name } from "../part/text";

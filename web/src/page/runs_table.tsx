@@ -14,7 +14,7 @@ import { Direction, FindingCounts, StateMark } from "../part/state";
 import { Sparkline } from "../part/sparkline";
 import { Swatch } from "../part/swatch";
 import { Name } from "../part/text";
-import { Value } from "../part/interval";
+import { Value } from "../part/value";
 
 const ROW = 29;
 const SPARE = 10;

@@ -31,6 +31,7 @@ export const compareWords = {
   "compare.refused": ["{run} cannot be compared:", "{run} 无法比较："],
   "compare.slices": ["slices", "切片"],
   "compare.task": ["task, metric", "任务、指标"],
+  "empty.compare": ["Choose at least two runs to compare: tick them in the table of runs, or write ?runs=3,4 into the address.", "请至少选择两个运行：在运行表中勾选，或在网址中写 ?runs=3,4。"],
   "groups.bands": ["mean over seeds; bands: t intervals between runs", "种子均值；带为运行间 t 区间"],
   "groups.own": ["or a pattern of names, the strategy in brackets", "或名称的正则模式，策略放在括号中"],
   "groups.seeds": ["{n} runs", "{n} 个运行"],

@@ -1,5 +1,6 @@
 /** Words of the page Evaluations, which come with it: English and Chinese. */
 export const evaluationsWords = {
+  "empty.evaluations": ["No evaluation has begun yet. Give mf.Evaluator tasks and an engine, and it measures as training goes on.", "还没有开始任何评测。给 mf.Evaluator 任务和引擎，它会随训练进行测量。"],
   "evaluations.begun": ["begun", "开始"],
   "evaluations.costs": ["What evaluations took", "评测开销"],
   "evaluations.items": ["items", "题目"],

@@ -48,11 +48,12 @@ function magnitude(value: number): number {
 }
 
 /** Digits behind the point that an interval of this width can tell. */
-function decimals(low: number, high: number): number {
+export function decimals(low: number, high: number): number {
   return Math.min(Math.max(2 - magnitude(high - low), 0), MOST_DECIMALS);
 }
 
-function fixed(value: number, places: number, sign: boolean): string {
+/** With so many digits behind the point, and a plus if `sign` is set. */
+export function fixed(value: number, places: number, sign: boolean): string {
   const text = (Number(value.toFixed(places)) + 0).toFixed(places).replace("-", "−");
   return sign && value >= 0 && !text.startsWith("−") ? `+${text}` : text;
 }
@@ -76,20 +77,6 @@ export function parts(given: Num | null, givenLow: Num | null, givenHigh: Num | 
   const places = Math.max(decimals(low, high), sign || !value ? 0 : Math.min(2 - magnitude(value), MOST_DECIMALS));
   const text = (one: number) => fixed(one, places, sign) + letter;
   return { value: text(value), low: text(low), high: text(high) };
-}
-
-/** Decimals that the intervals of some rows allow: what they share a column with has as many. Null where none says. */
-export function sharedDecimals(rows: readonly { ci_low: Num | null; ci_high: Num | null }[]): number | null {
-  const known = rows
-    .map((row) => [toNumber(row.ci_low), toNumber(row.ci_high)] as const)
-    .filter(([low, high]) => high > low && Math.max(Math.abs(low), Math.abs(high)) < 1e4);
-  return known.length ? Math.max(...known.map(([low, high]) => decimals(low, high))) : null;
-}
-
-/** A value with so many decimals; one that is large, or without a word on decimals, in a few digits. */
-export function rounded(given: Num | null, places: number | null): string {
-  const value = toNumber(given);
-  return places === null || !(Math.abs(value) < 1e4) ? number(given) : fixed(value, places, false);
 }
 
 /** A value and its interval in one text: `0.512 [0.492, 0.533]`. */

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from midflight.analyse.importers._numbers import is_missing, number
+from midflight.analyse.importers._numbers import is_missing, value_of
 from midflight.analyse.importers._source import Source
 
 _DEPTH = 6
@@ -51,7 +51,7 @@ def plain_values(raw: Mapping[str, Any], source: Source, prefix: str = "", depth
         if isinstance(value, int | float):  # a boolean as 0 or 1
             values[name] = _float(value)
         elif isinstance(value, str):
-            found = number(value)
+            found = value_of(name, value)
             if found is not None:
                 values[name] = found
             else:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from midflight.analyse.names import canonical_name
+
 _EXPONENT = r"(?:[eE][-+]?\d+)?"
 NUMBER = (
     rf"[-+]?(?:(?:\d{{1,3}}(?:,\d{{3}})+(?![\d,])|\d+)(?:\.\d*)?{_EXPONENT}|\.\d+{_EXPONENT}|(?i:nan|inf(?:inity)?))"
 )
 """A number; what stands after it is for the pattern around it to say."""
-UNIT = r"(?:\s?(?:ms|s|sec|min|m|h|%|[KMGT]i?B|tok/s))?"
+SCALE = r"(?:([KMGBT])(?![\w/]))?"
+"""A factor such as the one of ``43.2K``; a unit may follow."""
+UNIT = r"(?:\s?(?:ms|s|sec|min|m|h|%|[KMGT]i?B|tok(?:ens)?/s(?:ec)?|it/s|s/it))?"
 _WHOLE = re.compile(NUMBER)
+_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+_CLOCK = re.compile(r"(?:(\d{1,6}) days?, ?)?(\d{1,6}):(\d\d):(\d\d(?:\.\d+)?)")
+_WORDS = re.compile(r"(?:(\d{1,6})d ?)?(?:(\d{1,6})h ?)?(?:(\d{1,6})m ?)?(\d{1,9}(?:\.\d+)?)s")
+_DURATIONS = frozenset({"elapsed_time", "remaining_time", "step_time"})
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6})\d*)?(Z|[+-]\d\d:?\d\d)?")
 MISSING = frozenset({"", "n/a", "na", "none", "null", "-", "--", "undefined", "nil"})
 """What logs write where there is no value; a number is never made of it."""
@@ -29,6 +37,42 @@ def number(text: str) -> float | None:
         return float(text) if "_" not in text and text.isascii() else None
     except ValueError:
         return float(text.replace(",", "")) if _WHOLE.fullmatch(text) else None
+
+
+def scaled(text: str, factor: str) -> float:
+    """What a match of `NUMBER` and the letter of `SCALE` mean.
+
+    >>> [scaled("43.2", "K"), scaled("1,024", "")]
+    [43200.0, 1024.0]
+    """
+    return float(text.replace(",", "")) * _FACTORS[factor]
+
+
+def duration(text: str) -> float | None:
+    """Seconds that a text names; None if it names none.
+
+    >>> [duration(text) for text in ("0:26:03", "3 days, 17:51:32", "46m 13s", "6s", "26:03", "soon")]
+    [1563.0, 323492.0, 2773.0, 6.0, None, None]
+    """
+    found = _CLOCK.fullmatch(text.strip()) or _WORDS.fullmatch(text.strip())
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def value_of(name: str, text: str) -> float | None:
+    """What a text holds: a number, a percentage in percent, of a clock a duration in seconds; None if it is none.
+
+    >>> [value_of("loss", "0.5"), value_of("percentage", "2.28%"), value_of("elapsed_time", "0:01:00")]
+    [0.5, 2.28, 60.0]
+    """
+    found = number(text)
+    if found is None and text.endswith("%"):
+        found = number(text[:-1])
+    if found is None and text[-1:].isalnum() and canonical_name(name) in _DURATIONS:
+        found = duration(text)
+    return found
 
 
 def is_missing(text: str) -> bool:

@@ -104,7 +104,12 @@ def _read_file(path: Path) -> list[ImportedRun]:
     importer.read(source, records)
     runs = records.runs(key)
     if not runs:
-        raise ConfigError(f"log {shorten(str(path))}: {importer.label} without a number in it")
+        unread = "; ".join(f"{one.count:,} {one.kind}, first: {one.example}" for one in source.unread()[:3])
+        raise ConfigError(
+            f"log {shorten(str(path))}: {importer.label} without a record of a training in it",
+            allowed="records with numbers, of which one is a step, a time or a quantity with a known name",
+            hint=f"not read: {unread}" if unread else "",
+        )
     return runs
 
 
@@ -150,11 +155,11 @@ def _most_lines(source: Source, importers: dict[str, LineImporter]) -> str | Non
 def _best(hits: dict[str, int], importers: dict[str, LineImporter]) -> str | None:
     """The key of the most records; a format that is not specific needs some, for any text may hold one by chance."""
     found = [
-        (importers[key].specific, count, key)
+        (importers[key].specific, count, not importers[key].is_part, key)
         for key, count in hits.items()
         if count >= (1 if importers[key].specific else _FEW)
     ]
-    return max(found)[2] if found else None
+    return max(found)[-1] if found else None
 
 
 def _name(path: Path) -> str:

@@ -85,7 +85,7 @@ class Records:
         self.summary: dict[str, float] = {}
         self.planned: int | None = None
         self.reached: int | None = None
-        self._runs: list[tuple[str, _OneRun, int | None, dict[str, float]]] = []
+        self._runs: list[tuple[str, _OneRun, int | None, int | None, dict[str, float]]] = []
         self._now = _OneRun()
         self._notes: list[str] = []
         self._rank: str | None = None
@@ -210,8 +210,8 @@ class Records:
     def begin_run(self, why: str) -> None:
         """Ends the present run, if it has records, and begins another one."""
         if self._now.steps:
-            self._runs.append((self.name, self._now, self.planned, self.summary))
-            self._now, self.planned, self.summary = _OneRun(), None, {}
+            self._runs.append((self.name, self._now, self.planned, self.reached, self.summary))
+            self._now, self.planned, self.reached, self.summary = _OneRun(), None, None, {}
             self.note_run(f"run {len(self._runs) + 1} in one file: {why}")
 
     def relabel(self, steps: Iterable[int]) -> None:
@@ -225,19 +225,19 @@ class Records:
         Args:
             key: Key of the importer that read it.
         """
-        ours = [*self._runs, (self.name, self._now, self.planned, self.summary)]
+        ours = [*self._runs, (self.name, self._now, self.planned, self.reached, self.summary)]
         found = [one for one in ours if one[1].columns]
         if not found and (self.summary or self._notes):
             found = ours[-1:]
         named: dict[str, int] = {}
         runs = []
-        for name, one, planned, summary in found:
+        for name, one, planned, reached, summary in found:
             number = named[name] = named.get(name, 0) + 1
-            run = self._run(f"{name}-{number}" if number > 1 else name, one, planned, key)
+            run = self._run(f"{name}-{number}" if number > 1 else name, one, planned, reached, key)
             runs.append(replace(run, summary=summary))
         return runs
 
-    def _run(self, name: str, one: _OneRun, planned: int | None, key: str) -> ImportedRun:
+    def _run(self, name: str, one: _OneRun, planned: int | None, reached: int | None, key: str) -> ImportedRun:
         series, superseded, disordered = {}, 0, []
         steps = np.frombuffer(one.steps, np.int64) if one.steps else np.empty(0, np.int64)
         walls = np.frombuffer(one.walls, np.float64) if one.walls else np.empty(0)
@@ -260,7 +260,7 @@ class Records:
             eval_keys=evals,
             config=self.config,
             planned_steps=planned,
-            reached_step=self.reached if one is self._now else None,
+            reached_step=reached,
             num_superseded=superseded,
             unread=self.source.unread(),
         )

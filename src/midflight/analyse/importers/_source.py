@@ -54,6 +54,9 @@ class Source:
     Args:
         path: The file.
 
+    Attributes:
+        num_skipped: What was not read so far, of whatever kind; lines that are no record not included.
+
     Raises:
         ConfigError: If it is empty or cannot be opened.
     """
@@ -62,6 +65,7 @@ class Source:
         self.path = path
         self._counts: dict[str, int] = {}
         self._examples: dict[str, str] = {}
+        self.num_skipped = 0
         self._others = 0
         self._first_other = ""
         try:
@@ -151,6 +155,7 @@ class Source:
 
     def skip(self, kind: str, example: str) -> None:
         """Counts something that was not read."""
+        self.num_skipped += 1
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if kind not in self._examples:
             self._examples[kind] = shorten(example[:400], 120)

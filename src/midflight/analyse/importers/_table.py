@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from midflight.analyse.importers._numbers import number, stamp, step_of
@@ -18,15 +18,24 @@ STEP_NAMES = (
     "epoch",
 )  # fmt: skip
 """Names of a step, the best first; case and blanks do not count."""
-WALL_NAMES = ("timestamp", "_timestamp", "wall_time", "walltime", "time", "datetime", "date", "created_at")
+_LIKE_A_STEP = re.compile(r".*[_/.](?:steps?|iter(?:ation)?s?|updates?)")
+"""Any other column that counts, such as ``opt_step``: looked for before the epoch."""
+WALL_NAMES = ("timestamp", "_timestamp", "timestamp_utc", "wall_time", "walltime", "time", "datetime", "date",
+              "created_at")  # fmt: skip
 _NAME_COLUMNS, _VALUE_COLUMNS = ("metric", "tag", "key", "metric_name", "name"), ("value", "metric_value")
 _SPLIT_COLUMNS = ("split", "phase", "mode", "stage", "subset", "type")
 _NOT_VALUES = re.compile(r"(?:.*[_ ])?(?:index|id|idx|seed)", re.IGNORECASE)
 _FALLS, _PRESENT = 1 / 3, 0.5  # a log with restarts rises mostly; a table sorted by something else does not
+_PLANNED = ("total_steps", "max_steps", "max_iters", "max_iter")
+"""Names of a column that says how many steps were to be trained."""
 STEP_IN_TEXT = re.compile(
     r"(?:step|checkpoint|ckpt|iter|global_step)[-_= ]?(\d{1,18})(?!.*(?:step|checkpoint|ckpt|iter)[-_= ]?\d)"
 )
 """A step that stands in a name, such as ``run_step_4400`` or ``checkpoint-500``; the last one."""
+
+OF_SAMPLES = frozenset({"doc_id", "prompt", "messages", "instruction", "completion", "response"})
+"""Names by which a row of JSON is data, or an output of a model, and no record."""
+NO_RECORDS = "rows that are no record"
 
 Row = tuple[Mapping[str, float], Mapping[str, str]]
 """Numbers and texts by column."""
@@ -45,10 +54,15 @@ class Table:
         self._step: str | None = None
         self._wall: str | None = None
         self._number = 0
-        self._sorts = False
+        self._sorts = self._began = False
+        self._refused = False
+        self._measured: frozenset[str] = frozenset()
 
     def add(self, values: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Takes a row."""
+        if self._refused:
+            self._refuse((values, texts))
+            return
         if texts:
             values = _renamed(values, texts, self._records)
         if self._rows is None:
@@ -61,13 +75,10 @@ class Table:
     def end(self) -> None:
         """Adds what waits."""
         rows = self._rows
-        if rows is not None and len(rows) == 1 and not _is_record(rows[0]):
-            self._records.source.skip("rows that are no record", str(dict(rows[0][0])))
-            return
         if rows and not self._sorts:
             self._decide(rows)
         rows = self._rows
-        if rows is not None:
+        if rows:
             self._rows = None
             if self._step is None:
                 self._average(rows)
@@ -76,9 +87,17 @@ class Table:
                 for values, texts in sorted(rows, key=lambda row: row[0].get(step, math.inf)):
                     self._emit(values, texts)
 
+    def _refuse(self, row: Row) -> None:
+        self._records.source.skip(NO_RECORDS, str({**row[0], **row[1]}))
+
     def _decide(self, rows: Sequence[Row]) -> None:
+        if not _are_records(rows):
+            self._refused, self._rows = True, None
+            for row in rows:
+                self._refuse(row)
+            return
         names = {_plain(name): name for values, _ in reversed(rows) for name in values}
-        candidates = [names[name] for name in STEP_NAMES if name in names]
+        candidates = [names[name] for name in _step_names(names) if name in names]
         usable = {name: steps for name in candidates if (steps := _steps(rows, name)) is not None}
         self._step = next((name for name, steps in usable.items() if _rises(steps)), None)
         walls = {_plain(name): name for values, texts in reversed(rows) for name in (*values, *texts)}
@@ -89,6 +108,7 @@ class Table:
             self._records.note(f"steps: column {self._step!r}, sorted; rows are not in its order")
         elif self._step is not None:
             self._records.note(f"steps: column {self._step!r}")
+            self._measured = frozenset(name for values, _ in rows if self._step in values for name in values)
         elif any(_step_in_text(texts) is not None for _, texts in rows):
             self._sorts = True
         else:
@@ -100,6 +120,9 @@ class Table:
 
     def _emit(self, values: Mapping[str, float], texts: Mapping[str, str]) -> None:
         points = dict(values)
+        for name in _PLANNED:
+            if (planned := step_of(points.pop(name, None))) is not None:
+                self._records.planned = planned
         wall = None
         if self._wall is not None:
             wall = _wall(points.pop(self._wall, None), texts.get(self._wall))
@@ -107,7 +130,16 @@ class Table:
             self._number += 1
             self._records.add(self._number, points, wall)
         else:
-            self._records.add(step_of(points.pop(self._step, None)), points, wall)
+            self._add(step_of(points.pop(self._step, None)), points, texts, wall)
+
+    def _add(self, step: int | None, points: dict[str, float], texts: Mapping[str, str], wall: float | None) -> None:
+        """Adds a row; one before the first step, of columns that no row with a step has, is the configuration."""
+        if step is None and not self._began and self._measured and self._measured.isdisjoint(points):
+            self._records.config.update({**points, **texts})
+            self._records.note("a row before the first step is the configuration")
+            return
+        self._began = True
+        self._records.add(step, points, wall)
 
     def _average(self, rows: Sequence[Row]) -> None:
         """Rows that name their step in a text are items of an evaluation of those weights: their means are a curve."""
@@ -145,9 +177,27 @@ def _renamed(values: Mapping[str, float], texts: Mapping[str, str], records: Rec
     return values
 
 
-def _is_record(row: Row) -> bool:
-    """Whether a row that stands alone names a step or a quantity that is known: else it may be anything."""
-    return any(_plain(name) in STEP_NAMES or canonical_name(name) is not None for name in row[0])
+def _step_names(names: Iterable[str]) -> list[str]:
+    """Names of steps, the best first: those that are known, then those that look like one, then the epoch."""
+    *known, epoch = STEP_NAMES
+    others = [name for name in names if _LIKE_A_STEP.fullmatch(name) and name not in known and not is_evaluation(name)]
+    return [*known, *sorted(others, key=lambda name: "micro" in name), epoch]
+
+
+def _are_records(rows: Sequence[Row]) -> bool:
+    """Whether rows may be a log: they name a step, a time or a known quantity, or are numbers and several.
+
+    Else they may be anything: labels of data, a list of prices.
+    """
+    numbers, texts = ({name for row in rows for name in row[i]} for i in (0, 1))
+    names = {_plain(name) for name in (*numbers, *texts)}
+    if not names.isdisjoint((*_step_names(names), *WALL_NAMES)):
+        return True
+    if any(canonical_name(name) is not None for name in numbers):
+        return True
+    if any(_step_in_text(row[1]) is not None for row in rows):
+        return True
+    return len(rows) > 1 and not texts and not any(_NOT_VALUES.fullmatch(name) for name in numbers)
 
 
 def _plain(name: str) -> str:

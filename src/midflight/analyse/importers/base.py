@@ -154,9 +154,11 @@ class LineImporter(Importer):
 
     Attributes:
         specific: False for one that takes lines which belong to no format in particular; others go first.
+        is_part: True for one whose records may stand in lines of other formats; those go first at as many lines.
     """
 
     specific: ClassVar[bool] = True
+    is_part: ClassVar[bool] = False
 
     @classmethod
     def recognises(cls, source: Source) -> bool:
@@ -172,9 +174,10 @@ class LineImporter(Importer):
         return
 
     def read(self, source: Source, records: Records) -> None:
-        """Reads line by line; lines that are no record are counted."""
+        """Reads line by line; a line that is no record is counted once: under what is wrong with it, if that shows."""
         line, other = self.line, source.passed_over
         for text in source.lines():
-            if not line(text, records) and text and not text.isspace():
+            before = source.num_skipped
+            if not line(text, records) and source.num_skipped == before and text and not text.isspace():
                 other(text)
         self.end(records)

@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 
-from midflight.analyse.importers._numbers import is_missing, number
+from midflight.analyse.importers._numbers import is_missing, number, value_of
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers._source import MAX_LINE, Source
 from midflight.analyse.importers._table import STEP_NAMES, Table
@@ -140,7 +140,7 @@ def _cells(
     values, texts = {}, {}
     for place in places:
         cell = row[place]
-        found = number(cell)
+        found = value_of(names[place], cell)
         if found is not None:
             values[names[place]] = found
         elif is_missing(cell):

@@ -24,7 +24,7 @@ class HFTrainerState(Importer):
     def recognises(cls, source: Source) -> bool:
         """By the key ``log_history``."""
         text = source.head_text.lstrip()
-        return text.startswith("{") and f'"{_HISTORY}"' in text
+        return text.startswith("{") and f'"{_HISTORY}"' in text and "\n{" not in text  # else it is one line of many
 
     def read(self, source: Source, records: Records) -> None:
         """Reads the history record by record; a file that breaks off gives those before the break."""

@@ -7,7 +7,7 @@ import re
 from midflight.analyse.importers._json import items, members, plain_values
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers._source import Source
-from midflight.analyse.importers._table import Table
+from midflight.analyse.importers._table import NO_RECORDS, OF_SAMPLES, Table
 from midflight.analyse.importers.base import Importer
 
 _ARRAY = re.compile(r"\s*\[\s*\{")
@@ -31,7 +31,9 @@ class JSONRecords(Importer):
         holder = _HOLDER.match(source.head_text)
         pairs = members(source) if holder else (("", item) for item in items(source))
         for key, raw in pairs:
-            if isinstance(raw, dict) and (holder is None or key == holder[1]):
+            if isinstance(raw, dict) and not OF_SAMPLES.isdisjoint(raw):
+                source.skip(NO_RECORDS, str(raw)[:200])
+            elif isinstance(raw, dict) and (holder is None or key == holder[1]):
                 texts = {name: value for name, value in raw.items() if isinstance(value, str)}
                 table.add(plain_values(raw, source), texts)
             elif holder is not None and isinstance(raw, str | int | float | bool):

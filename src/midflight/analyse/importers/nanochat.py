@@ -9,8 +9,13 @@ from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
 _LINE = re.compile(
-    r"(?:step (\d{1,18})(?:/(\d{1,18}))? \([\d.]+%\)|Step (\d{1,18})(?:/(\d{1,18}))?) \| (?=[A-Za-z][\w/@. -]{0,99}: )"
+    r"(?:step (\d{1,18})(?:/(\d{1,18}))? \([\d.]+%\)|Step (\d{5,18})(?:/(\d{1,18}))?) \| "
+    r"(?=[A-Za-z][\w/@. -]{0,99}: )"
 )
+_OF_NANOCHAT = re.compile(
+    r"(valid|core|chatcore|pass@)|training loss$|average (?:reward|sequence length)$", re.IGNORECASE
+)
+"""What it logs after ``Step 12 | ``; many logs begin so. In a group: what is measured on held-out data."""
 _PAIR = re.compile(rf"([A-Za-z][\w/@. -]{{0,99}}): ({NUMBER}){UNIT}\s*(?:\||$)")
 
 
@@ -27,6 +32,9 @@ class Nanochat(LineImporter):
         if not values:
             return False
         step, planned = found[1] or found[3], found[2] or found[4]
-        evaluation = found[3] is not None and "raining" not in text  # "Step 00010/00700 | Training loss: …"
+        ours = [_OF_NANOCHAT.match(name) for name in values] if found[3] is not None else []
+        if not all(ours):
+            return False
+        evaluation = bool(ours) and all(one is not None and one[1] for one in ours)
         records.add_line(text, found.start(), int(step), values, int(planned) if planned else None, evaluation)
         return True

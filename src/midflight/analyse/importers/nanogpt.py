@@ -9,7 +9,7 @@ from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
 _LINE = re.compile(rf"(iter|step) (\d{{1,18}}): ((?:train |val )?loss {NUMBER}.*)$")
-_PAIR = re.compile(rf"\s*([a-z][a-z /]{{0,60}}) ({NUMBER})(?:ms|s|%)?\s*")
+_PAIR = re.compile(rf"\s*([a-z][a-z /]{{0,60}}) ({NUMBER})(?:ms|s|%| [A-Za-z]{{1,20}})?\s*")
 
 
 class NanoGPT(LineImporter):
@@ -23,5 +23,7 @@ class NanoGPT(LineImporter):
             return False
         pairs = (_PAIR.fullmatch(part) for part in found[3].split(","))
         values = {pair[1]: float(pair[2]) for pair in pairs if pair is not None}
+        if not values:
+            return False
         records.add_line(text, found.start(), int(found[2]), values, evaluation=found[1] == "step")
         return True

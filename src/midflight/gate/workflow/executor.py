@@ -185,7 +185,9 @@ class WorkflowExecutor:
         known = self.store.execution(new.id)
         _check_cut_off(known or new, (*assume_done, *run_again))
         if known is not None and (known.status == "done" or (known.status == "failed" and not retry)):
-            self._tell(f"{self.workflow.name}: {known.status} before (execution {known.id})")
+            steps = [f"{s.name} {s.status}" + (f" ({s.reason})" if s.reason else "") for s in known.steps]
+            told = f"{self.workflow.name}: {known.status} before (execution {known.id}): {', '.join(steps)}"
+            self._tell("; ".join(filter(None, (told, known.reason))))
             return known
         by = Actor(_who(), environ.git_state(self.workflow.path.parent))
         evidence = evidence_of(context.verdict) if context.verdict else {}

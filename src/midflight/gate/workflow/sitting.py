@@ -90,6 +90,7 @@ class Sitting:
         if not plan.applies(verdict.outcome if verdict else None):
             reason = f"the verdict is {verdict.outcome}" if verdict else "there is no verdict"
             self._record(dataclasses.replace(step, status="skipped", reason=reason), "skipped", {"reason": reason})
+            self._say(f"{plan.name}: skipped: {reason}")
             return True
         self._say(f"{plan.name}…" if plan.name == plan.kind else f"{plan.name}: {plan.kind}…")
         failure = self._try(number, plan, undo=False)

@@ -119,7 +119,7 @@ class _Handlers:
 
     async def other(self, request: Request) -> Response:
         """The page."""
-        return page(self._static, request.path_params["path"])
+        return page(self._static, request.path_params["path"], request.headers.get("accept-language", ""))
 
 
 class _Refused(Exception):
