@@ -141,11 +141,11 @@ def load_tasks(names: list[str], limit: int | None, seed: int) -> list[Task]:
     return tasks
 
 
-def existing_store(url: str | None) -> Store:
+def existing_store(url: str | None, read_only: bool = True) -> Store:
     """The store to read from; it has to be there."""
     from midflight.store import open_store
 
-    return open_store(url, create=False)
+    return open_store(url, create=False, read_only=read_only)
 
 
 def rules_for(

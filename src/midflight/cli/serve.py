@@ -36,7 +36,7 @@ def serve(
         if address.token and not given:
             say(f"midflight: token, shown this once: {address.token}")
 
-    opened = existing_store(store)
+    opened = existing_store(store, read_only=not allow_write)
     given = token or os.environ.get("MIDFLIGHT_TOKEN", "")
     serve_store(
         opened, host=host, port=port, token=given, names=allow_host or (), allow_write=allow_write, tell=tell

@@ -37,7 +37,7 @@ def compact(store: StoreOption = None) -> int:
     from midflight.cli._options import existing_store
     from midflight.show.lines import number
 
-    opened = existing_store(store)
+    opened = existing_store(store, read_only=False)
     before, after = opened.compact()
     print(f"{opened.url}: {number(before, 3)}B, now {number(after, 3)}B")
     return 0
