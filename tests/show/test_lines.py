@@ -28,7 +28,8 @@ def estimate(value, low=None, high=None) -> Estimate:
         (12.3456, 1.0, 30.0, "12 [1, 30]"),
         (1e-9, 0.0, 0.1, "1e-09 [0, 0.1]"),
         (3e20, 2e20, 4e20, "3e+20 [2e+20, 4e+20]"),
-        (123456.0, 100.0, 200000.0, "123.5k [100, 200k]"),
+        (123456.0, 100.0, 200000.0, "123k [0k, 200k]"),  # one unit, and no digits that the interval does not tell
+        (11268.4, 8312.0, 15280.0, "11.3k [8.3k, 15.3k]"),
         (0.5, math.nan, math.inf, "0.5"),
         (0.5, None, None, "0.5"),
         (None, None, None, "–"),

@@ -150,9 +150,8 @@ test("what one sets stands in the URL, and the URL brings it back", async () => 
   assert.equal(await page.locator('.controls button[aria-pressed="true"]').allInnerTexts().then((all) => all.join()), "time,log");
   assert.equal(await page.locator(".controls output").innerText(), "0.60");
   await page.goto(`${panel.base}/run/4?zoom=300-360`);
-  const note = page.locator('.curve[data-key="grad_norm"] .note');
   await page.locator(".zoomed").waitFor();
-  await note.waitFor();
+  await page.locator('.curve[data-key="grad_norm"] .uplot').waitFor();
   await page.waitForFunction(() => !document.querySelector('.curve[data-key="grad_norm"] .note')?.textContent.includes("buckets"));
   await page.locator(".zoomed").click();
   assert.doesNotMatch(page.url(), /zoom/);
@@ -174,6 +173,71 @@ test("a drag zooms all charts at full resolution, a double click shows all", asy
   await page.waitForFunction(() => !document.querySelector('.curve[data-key="grad_norm"] .note')?.textContent.includes("buckets"));
   await over.dblclick();
   await page.waitForFunction(() => !location.search.includes("zoom"));
+  await context.close();
+});
+
+test("each chart is drawn once, a drag zooms once, and the first question does not wait for a paint", async () => {
+  const { page, context } = await openPage(panel);
+  await page.addInitScript(() => {
+    window.drawn = new Map();
+    window.places = [];
+    const { clearRect } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+      window.drawn.set(this.canvas, (window.drawn.get(this.canvas) ?? 0) + 1);
+      return clearRect.apply(this, box);
+    };
+    const replace = history.replaceState.bind(history);
+    history.replaceState = (...state) => (window.places.push(state[2]), replace(...state));
+  });
+  await page.setViewportSize({ width: 1280, height: 1400 });
+  await page.goto(`${panel.base}/run/4`);
+  await page.locator('.curve[data-key="train/entropy"] .uplot').waitFor();
+  await page.waitForLoadState("networkidle");
+  const over = page.locator('.curve[data-key="grad_norm"] .u-over');
+  const counts = await page.evaluate(() => [...document.querySelectorAll(".uplot canvas")].map((canvas) => window.drawn.get(canvas)));
+  assert.deepEqual(counts, [1, 1, 1]);
+  const asked = await page.evaluate(() => {
+    const first = performance.getEntriesByType("resource").find((one) => one.name.endsWith("/api/projects"));
+    return { at: first.startTime, paint: performance.getEntriesByName("first-contentful-paint")[0].startTime };
+  });
+  assert.ok(asked.at < asked.paint, `asked at ${asked.at} ms, painted at ${asked.paint} ms`);
+  const box = await over.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 30, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForURL(/zoom=/);
+  assert.equal(await page.evaluate(() => window.places.length), 1);
+  await context.close();
+});
+
+test("what is wrong comes first, on a phone too, and no page of the bar is cut", async () => {
+  for (const width of [1280, 390, 320]) {
+    const { page, context } = await openPage(panel, { viewport: { width, height: 800 } });
+    await page.goto(`${panel.base}/run/4`);
+    await page.locator(".wrong .finding").first().waitFor();
+    const ranks = await page.locator(".wrong .severity").evaluateAll((all) => all.map((one) => ["stop", "warn", "note"].findIndex((name) => one.classList.contains(name))));
+    assert.deepEqual(ranks, [...ranks].sort());
+    const [wrong, better] = await Promise.all([page.locator(".wrong").boundingBox(), page.locator(".answers").boundingBox()]);
+    assert.ok(wrong.y + wrong.height <= better.y, `at ${width} px`);
+    for (const link of await page.locator(".bar .pages a").all()) {
+      const box = await link.boundingBox();
+      assert.ok(box.x >= 0 && box.x + box.width <= width, `${await link.innerText()} at ${width} px`);
+    }
+    await context.close();
+  }
+});
+
+test("compared values have as many decimals as their error allows, and their curves a log scale", async () => {
+  const { page, context } = await openPage(panel);
+  await page.goto(`${panel.base}/compare?runs=1,2,3`);
+  await page.locator(".forest .whisker").first().waitFor();
+  const cells = await page.locator(".forest tbody tr:not(.overall)").evaluateAll((rows) => rows.map((row) => [2, 3].map((i) => row.cells[i].textContent)));
+  assert.equal(new Set(cells.flat().map((text) => text.split(".")[1]?.length)).size, 1, cells.join());
+  await page.locator(".with-choice button", { hasText: "log" }).click();
+  await page.waitForURL(/log=1/);
+  await page.goto(`${panel.base}/compare?project=sums`);
+  assert.equal(await page.locator("button.zoomed", { hasText: "…-seed#" }).count(), await page.locator("button.zoomed").count());
   await context.close();
 });
 

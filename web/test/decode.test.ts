@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { decode, extend, openStep } from "../src/data/decode";
+import { decode } from "../src/data/decode";
+import { extend, openStep } from "../src/data/extend";
 import type { SeriesAnswer } from "../src/data/answers";
 
 function base64(array: Float32Array | Float64Array): string {

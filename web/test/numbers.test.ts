@@ -1,5 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { spellPattern } from "../src/page/groups";
+import { language } from "../src/state/settings";
+import { rounded, sharedDecimals } from "../src/words/decimals";
 import { count, duration, number, parts, percent, pValue, withInterval } from "../src/words/numbers";
+import { fittingSteps } from "../src/words/slope";
 
 // the terminal's rules: src/midflight/show/lines.py has the same cases
 describe("numbers with their intervals", () => {
@@ -17,6 +21,39 @@ describe("numbers with their intervals", () => {
     expect(withInterval(0.0123456, -0.0021, 0.0267)).toBe("0.012 [−0.002, 0.027]");
     expect(withInterval(0.5, null, null)).toBe("0.5");
     expect(withInterval(null, null, null)).toBe("–");
+  });
+
+  test("a large value and its interval share a unit", () => {
+    expect(withInterval(11268.4, 8312, 15280)).toBe("11.3k [8.3k, 15.3k]");
+    expect(withInterval(9500, 9100, 9900)).toBe("9500 [9100, 9900]");
+    expect(withInterval(-2.5e6, -3e6, -2e6, true)).toBe("−2.5M [−3.0M, −2.0M]");
+  });
+
+  test("values in a column have the decimals of the smallest error", () => {
+    const rows = [{ ci_low: 7838, ci_high: 14700 }, { ci_low: -0.019, ci_high: 0.021 }, { ci_low: null, ci_high: null }];
+    expect(sharedDecimals(rows)).toBe(3);
+    expect([1.29, 1.2911, 11268.4].map((one) => rounded(one, 3))).toEqual(["1.290", "1.291", "11.27k"]);
+    expect(sharedDecimals([rows[0]!])).toBe(null);
+    expect([rounded(1.29, null), rounded(null, 3)]).toEqual(["1.29", "–"]);
+  });
+
+  test("a slope is of as many steps as the run has and the metric's range allows", () => {
+    const slope = { value: -17.9, ci_low: -45.5, ci_high: 9.7, first_step: 0, last_step: 33 };
+    expect(fittingSteps(slope, 1000, 0, 1)).toBe(10);
+    expect(fittingSteps({ ...slope, last_step: 5000 }, 1000, 0, 1)).toBe(10);
+    expect(fittingSteps({ ...slope, last_step: 5000 }, 1000, 0, null)).toBe(1000);
+    expect(fittingSteps({ value: 0.1, ci_low: null, ci_high: null, first_step: 100, last_step: 500 }, 1000, 0, 1)).toBe(100);
+    expect(fittingSteps({ ...slope, last_step: 1 }, 1000, null, null)).toBe(1);
+  });
+
+  test("times are in the reader's language", () => {
+    language.value = "zh";
+    expect([42, 200, 7300].map(duration)).toEqual(["42 秒", "3 分钟", "2 小时 1 分钟"]);
+    language.value = "en";
+  });
+
+  test("a pattern that is suggested reads as a name", () => {
+    expect(["(.+)-seed\\d+", "(.+)_s\\d+", "(.+)\\.\\d+"].map(spellPattern)).toEqual(["…-seed#", "…_s#", "….#"]);
   });
 
   test("a difference has its sign", () => {

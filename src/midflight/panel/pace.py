@@ -69,6 +69,11 @@ def pace_of(store: Store, run: RunInfo, heads: Sequence[Head]) -> Pace:
     return Pace(newest.step, planned, is_estimated, steps, tokens)
 
 
+def planned_steps(run: RunInfo) -> int | None:
+    """Steps that a run's configuration says it is to take; None if it does not."""
+    return facts_of_config(run.config, {}, {}).planned_steps
+
+
 def _planned(run: RunInfo, named: Mapping[str, str], epoch: Head | None) -> tuple[int | None, bool]:
     steps, epochs = facts_of_config(run.config, named, {}).planned_steps, run.config.get("num_train_epochs")
     if steps is not None or epoch is None or not isinstance(epochs, int | float):

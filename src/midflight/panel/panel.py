@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Protocol
 
 from midflight.analyse.curves import Curve, curves_of
@@ -74,10 +74,7 @@ class Panel:
         Raises:
             NotFoundError: If there is none.
         """
-        found = next((run for run in self.store.runs() if run.id == id), None)
-        if found is None:
-            raise NotFoundError("run", got=id, hint=f"there is no such run in {self.store.url}")
-        return found
+        return self.chosen([id])[0]
 
     def chosen(self, ids: Sequence[int]) -> list[RunInfo]:
         """Runs, in the order in which they are named.
@@ -85,11 +82,22 @@ class Panel:
         Raises:
             NotFoundError: If one is not there.
         """
-        known = {run.id: run for run in self.store.runs()}
+        known = {run.id: run for run in self.store.runs(ids=ids)}
+        self._require(ids, known)
+        return [known[id] for id in ids]
+
+    def require(self, ids: Sequence[int]) -> None:
+        """Makes sure that there are these runs, without reading what is in them.
+
+        Raises:
+            NotFoundError: If one is not there.
+        """
+        self._require(ids, self.store.run_ids())
+
+    def _require(self, ids: Sequence[int], known: Container[int]) -> None:
         for id in ids:
             if id not in known:
                 raise NotFoundError("run", got=id, hint=f"there is no such run in {self.store.url}")
-        return [known[id] for id in ids]
 
     def pulse(self, run: int) -> Pulse:
         """The signs of life of a run that is there."""

@@ -150,8 +150,13 @@ class _Chosen:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def runs(self, project: str | None = None, name: str | None = None) -> list[RunInfo]:
-        return [run for run in self._store.runs(project, name) if run.id in self._ids]
+    def runs(
+        self, project: str | None = None, name: str | None = None, ids: Sequence[int] | None = None
+    ) -> list[RunInfo]:
+        return [run for run in self._store.runs(project, name, ids) if run.id in self._ids]
+
+    def run_ids(self) -> set[int]:
+        return self._ids
 
     def pulses(self) -> list[Pulse]:
         return [pulse for pulse in self._store.pulses() if pulse.run in self._ids]

@@ -9,6 +9,7 @@ import numpy as np
 
 from midflight.analyse.curves import Curve
 from midflight.analyse.variants import newest_of_each
+from midflight.panel.pace import Pace, pace_of, planned_steps
 from midflight.panel.panel import Panel
 from midflight.panel.plain import estimate, evenly, flat
 from midflight.panel.shapes import Latest, RunShape, Spark
@@ -19,6 +20,8 @@ from midflight.store import Pulse, RunInfo
 SPARK = 64
 """Points of a small curve."""
 MOST_TASKS = 50
+ENDED = 0.95
+"""A run that logged up to this share of its planned steps did not end early: not every step is logged."""
 
 
 def rows_of(panel: Panel, runs: Sequence[RunInfo], pulses: dict[int, Pulse], leading: str | None) -> list[RunShape]:
@@ -44,12 +47,15 @@ def is_meant(run: RunInfo, search: str) -> bool:
 
 def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunShape:
     evaluated = _evaluated(panel, run, pulse) if pulse.num_evaluations else {}
-    steps = [step for step in (pulse.last_step, evaluated.get("last_step")) if step is not None]
+    last_step = max((s for s in (pulse.last_step, evaluated.get("last_step")) if s is not None), default=None)
+    state = state_of(panel.store, pulse)
+    pace = _pace(panel, run, pulse) if state == "running" else Pace(planned_steps=planned_steps(run))
+    ended_early = state == "finished" and (last_step or 0) < ENDED * (pace.planned_steps or 0)
     return {
         "id": run.id,
         "project": run.project,
         "name": run.name,
-        "state": state_of(panel.store, pulse),
+        "state": state,
         "created": run.created,
         "heartbeat": pulse.heartbeat,
         "finished": run.finished,
@@ -59,7 +65,11 @@ def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunSh
         "config": flat(run.config),
         "git": {name: str(value)[:200] for name, value in list(run.git.items())[:10]},
         "lost_points": run.lost_points,
-        "last_step": max(steps, default=None),
+        "last_step": last_step,
+        "planned_steps": pace.planned_steps,
+        "seconds_left": pace.seconds_left,
+        "ended_early": ended_early,
+        "stopped_by": _stopped_by(panel, run) if ended_early and pulse.num_findings else "",
         "num_series": pulse.num_series,
         "num_points": pulse.num_points,
         "num_evaluations": pulse.num_evaluations,
@@ -70,6 +80,17 @@ def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunSh
         "latest": evaluated.get("latest", []),
         "findings": panel.diagnoses.counts(run, pulse),
     }
+
+
+def _pace(panel: Panel, run: RunInfo, pulse: Pulse) -> Pace:
+    key = ("pace", run.id, pulse.num_points, run.attempts)
+    found: Pace = panel.kept.get(key, lambda: pace_of(panel.store, run, panel.store.heads(run.id)))
+    return found
+
+
+def _stopped_by(panel: Panel, run: RunInfo) -> str:
+    """Kind of the first finding of severity `stop` that the run's own process had; empty if it had none."""
+    return next((one.kind for one in panel.store.findings(run.id) if one.severity == "stop"), "")
 
 
 def _evaluated(panel: Panel, run: RunInfo, pulse: Pulse) -> dict[str, Any]:

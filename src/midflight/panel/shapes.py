@@ -103,7 +103,7 @@ class Latest(TypedDict):
 
 
 class RunShape(TypedDict):
-    """A row of the table of runs."""
+    """A row of the table of runs; `stopped_by` is the finding after which one ended early, if there is one."""
 
     id: int
     project: str
@@ -119,6 +119,10 @@ class RunShape(TypedDict):
     git: dict[str, str]
     lost_points: int
     last_step: int | None
+    planned_steps: int | None
+    seconds_left: float | None
+    ended_early: bool
+    stopped_by: str
     num_series: int
     num_points: int
     num_evaluations: int

@@ -14,6 +14,7 @@ from midflight.analyse.flips import FlipPoint, flip_curve, flips
 from midflight.analyse.slope import PER, Slope
 from midflight.analyse.stability import Noise
 from midflight.errors import MidflightError
+from midflight.panel.answers.items import title
 from midflight.panel.panel import Panel
 from midflight.panel.plain import bounded, estimate
 from midflight.panel.references import Reference, reference_of
@@ -23,6 +24,7 @@ from midflight.store import RunInfo
 
 MOST_POINTS = 2000
 MOST_FLIPS = 200
+MOST_TITLES = 6
 MOST_SLICES = 200
 
 
@@ -51,13 +53,14 @@ class ReferencePoint(TypedDict):
 
 
 class Flips(TypedDict):
-    """Items that changed since the reference."""
+    """Items that changed since the reference; `titles` are a few words of the first of each."""
 
     learned: int
     forgotten: int
     n: int
     learned_items: list[str]
     forgotten_items: list[str]
+    titles: dict[str, str]
 
 
 class MetricValue(TypedDict):
@@ -224,10 +227,13 @@ def _flips(panel: Panel, newest: EvalReport, reference: EvalReport, metric: str)
     learned = [flip.item for flip in changed if flip.learned]
     forgotten = [flip.item for flip in changed if not flip.learned]
     n = min(newest.estimate(metric).num_scored, reference.estimate(metric).num_scored)
+    titled = [*learned[:MOST_TITLES], *forgotten[:MOST_TITLES]]
+    titles = {id: title(panel.store.item(newest.task_fingerprint, id)) for id in titled}
     return {
         "learned": len(learned),
         "forgotten": len(forgotten),
         "n": n,
         "learned_items": learned[:MOST_FLIPS],
         "forgotten_items": forgotten[:MOST_FLIPS],
+        "titles": {id: words for id, words in titles.items() if words},
     }

@@ -27,10 +27,8 @@ def number(value: float | None, digits: int = 4) -> str:
     if not math.isfinite(value):
         return str(value)
     value = float(f"{value:z.{digits}g}")  # rounded first: 9,999.9 is 10k
-    for scale, letter in _SCALES:
-        if _HUGE > abs(value) >= (10 * scale if scale == 1e3 else scale):
-            return f"{value / scale:.{digits}g}{letter}"
-    return f"{value:.{digits}g}"
+    unit, letter = _scale(abs(value))
+    return f"{value / unit:.{digits}g}{letter}"
 
 
 def with_interval(estimate: Estimate) -> str:
@@ -48,12 +46,14 @@ def interval(value: float | None, low: float | None, high: float | None) -> str:
 
     >>> interval(0.0123456, -0.0021, 0.0267), interval(0.5, None, None), interval(None, None, None)
     ('0.012 [-0.002, 0.027]', '0.5', '–')
+    >>> interval(11268.4, 8312.0, 15280.0)
+    '11.3k [8.3k, 15.3k]'
     """
     if value is None:
         return "–"
     if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
         return number(value)
-    return _with_ends(value, low, high, max(2 - _magnitude(high - low), 2 - _magnitude(value) if value else 0, 0))
+    return _with_ends(value, low, high)
 
 
 def signed_with_interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -66,14 +66,30 @@ def signed_with_interval(value: float | None, low: float | None, high: float | N
         return "–"
     if low is None or high is None or not all(map(math.isfinite, (value, low, high))) or high <= low:
         return f"{'+' if value > 0 else ''}{number(value)}"
-    return _with_ends(value, low, high, max(2 - _magnitude(high - low), 0), "+")
+    return _with_ends(value, low, high, "+")
 
 
-def _with_ends(value: float, low: float, high: float, decimals: int, sign: str = "") -> str:
-    if max(abs(low), abs(high)) >= 1e4 or decimals > _MOST_DECIMALS:
+def _with_ends(value: float, low: float, high: float, sign: str = "") -> str:
+    """All three in one unit, with as many decimals as the interval can tell; a value without sign has two digits."""
+    most = max(abs(low), abs(high))
+    unit, letter = _scale(most)
+    scaled = [one / unit for one in (value, low, high)]
+    digits = _magnitude(scaled[0]) if value and not sign else 2
+    decimals = max(2 - _magnitude(scaled[2] - scaled[1]), 2 - digits, 0)
+    if most >= _HUGE or decimals > _MOST_DECIMALS:
         return f"{number(value)} [{number(low)}, {number(high)}]"
-    shown = [f"{one:{sign}z.{decimals}f}" for one in (value, low, high)]
+    shown = [f"{one:{sign}z.{decimals}f}{letter}" for one in scaled]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+
+
+def _scale(size: float) -> tuple[float, str]:
+    """The unit in which a size is written, and its letter; 1 where it needs none.
+
+    >>> [_scale(size) for size in (9999.0, 10000.0, 2e6)]
+    [(1.0, ''), (1000.0, 'k'), (1000000.0, 'M')]
+    """
+    found = (one for one in _SCALES if _HUGE > size >= (10 * one[0] if one[0] == 1e3 else one[0]))
+    return next(found, (1.0, ""))
 
 
 def _magnitude(value: float) -> int:

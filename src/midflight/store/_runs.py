@@ -54,12 +54,20 @@ class RunTable:
             db.execute("INSERT INTO attempt VALUES (?, 1, ?, NULL, NULL)", (run, now))
         return self._run_infos("WHERE run.id = ?", (run,))[0]
 
-    def runs(self, project: str | None = None, name: str | None = None) -> list[RunInfo]:
+    def runs(
+        self, project: str | None = None, name: str | None = None, ids: Sequence[int] | None = None
+    ) -> list[RunInfo]:
         """Runs, newest first; one that is damaged says so, and hides no other."""
-        wanted = [("project", project), ("name", name)]
-        conditions = [f"{column} = ?" for column, value in wanted if value is not None]
+        numbers = None if ids is None else json.dumps(list(ids))
+        wanted = [("project = ?", project), ("name = ?", name), ("id IN (SELECT value FROM json_each(?))", numbers)]
+        conditions = [condition for condition, value in wanted if value is not None]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         return self._run_infos(where, tuple(value for _, value in wanted if value is not None))
+
+    def run_ids(self) -> set[int]:
+        """Numbers of all runs."""
+        with self.database.reading() as db:
+            return {id for (id,) in db.execute("SELECT id FROM run")}
 
     def _run_infos(self, where: str, values: tuple[Any, ...]) -> list[RunInfo]:
         raw = ", ".join(f"CAST({column} AS BLOB)" for column in (*_TEXTS, *_JSON))

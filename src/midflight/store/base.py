@@ -81,8 +81,13 @@ class Store(Protocol):
     ) -> RunInfo:
         """Adds a run and its first attempt; with `unless_named`, gives the newest of that name if there is one."""
 
-    def runs(self, project: str | None = None, name: str | None = None) -> list[RunInfo]:
-        """Runs, newest first."""
+    def runs(
+        self, project: str | None = None, name: str | None = None, ids: Sequence[int] | None = None
+    ) -> list[RunInfo]:
+        """Runs, newest first; only those of a project, of a name, with these numbers."""
+
+    def run_ids(self) -> set[int]:
+        """Numbers of all runs."""
 
     def owner(self, run: int) -> str:
         """Who writes to a run."""

@@ -5,9 +5,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { theme, t } from "../state/settings";
 import { number } from "../words/numbers";
 import { oneLine } from "../words/hostile";
-import { Swatch } from "../part/swatch";
-import { nearest, withoutLog, type Line, type Picture, type Range } from "./picture";
-import { MarksAt } from "./marks";
+import { Later } from "../part/later";
+import { nearest, placeOf, withoutLog, type Picture, type Range } from "./picture";
 import { Plot, type Cursor } from "./plot";
 import { soon } from "./soon";
 
@@ -27,9 +26,7 @@ export interface CurveCardProps {
   legend?: ComponentChildren;
 }
 
-const MOST_ROWS = 12;
-/** Pixels from which a mark is told. */
-const MARK_REACH = 6;
+const loadAtCursor = () => import("./at_cursor").then((module) => module.AtCursor);
 
 function useSeen(onSeen: (seen: boolean) => void = () => {}) {
   const host = useRef<HTMLElement>(null);
@@ -63,12 +60,18 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (cursor: Cursor
   useEffect(() => {
     const host = canvas.current;
     if (!drawn || !host) return;
-    const observer = new ResizeObserver(() => plot.current?.resize(host.clientWidth, height));
+    let width = 0; // as it was drawn: the observer's first word is of the width that is there already
+    const observer = new ResizeObserver(() => {
+      if (host.clientWidth === width) return;
+      width = host.clientWidth;
+      plot.current?.resize(width, height);
+    });
     const cancel = soon(() => {
       const { picture: first, focus: firstFocus } = latest.current;
       if (!first) return;
       const hooks = { onCursor, onZoom: (range: Range | null) => zoom.current?.(range) };
-      plot.current = new Plot(host, first, firstFocus, hooks, host.clientWidth, height);
+      width = host.clientWidth;
+      plot.current = new Plot(host, first, firstFocus, hooks, width, height);
       observer.observe(host);
     });
     return () => {
@@ -82,38 +85,6 @@ function usePlot(props: CurveCardProps, seen: boolean, onCursor: (cursor: Cursor
   return canvas;
 }
 
-/** The values at the cursor, largest first; and what stands there. */
-function AtCursor({ picture, cursor }: { picture: Picture; cursor: Cursor }) {
-  const markers = picture.markers.filter((marker) => Math.abs(marker.x - cursor.x) <= cursor.pixel * MARK_REACH);
-  const rows = picture.lines
-    .filter((line) => !line.pale)
-    .map((line) => ({ line, i: nearest(line, cursor.x) }))
-    .filter(({ i }) => i >= 0)
-    .sort((a, b) => b.line.ys[b.i]! - a.line.ys[a.i]!);
-  if (picture.lines.length < 2 && !markers.length) return null;
-  return (
-    <div class="values" aria-hidden="true">
-      <MarksAt markers={markers} />
-      <table>
-        <tbody>
-          {rows.slice(0, MOST_ROWS).map(({ line, i }) => (
-            <tr key={`${line.run}${line.label}`}>
-              <td>
-                <Swatch style={line.style} />
-              </td>
-              <td class="label">{oneLine(line.label, 32)}</td>
-              <td class="number">{number(line.ys[i]!)}</td>
-              <td class="number quiet">{line.low && line.high && line.high[i]! > line.low[i]! ? `${number(line.low[i]!)} … ${number(line.high[i]!)}` : ""}</td>
-              <td class="number quiet">{placeOf(picture, line, i)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {rows.length > MOST_ROWS && <p class="quiet">{t("chart.more", { n: rows.length - MOST_ROWS })}</p>}
-    </div>
-  );
-}
-
 function oddNote(picture: Picture): string {
   const counts = new Map<string, number>();
   for (const line of picture.lines) {
@@ -124,11 +95,6 @@ function oddNote(picture: Picture): string {
     }
   }
   return [...counts].map(([name, count]) => `${name}: ${number(count)}`).join(", ");
-}
-
-/** Where a value stands: the first step of its bucket. */
-function placeOf(picture: Picture, line: Line, i: number): string {
-  return picture.spellX(line.width ? line.xs[i]! - (line.width - 1) / 2 : line.xs[i]!);
 }
 
 function atCursor(picture: Picture, x: number): string {
@@ -166,10 +132,12 @@ export function CurveCard(props: CurveCardProps) {
       <div class="plot" ref={canvas} style={{ height: `${height}px` }}>
         {picture && !picture.lines.length && <p class="empty">{t("chart.empty")}</p>}
       </div>
-      <p class="note">
-        {notes.join(" · ")} {props.legend}
-      </p>
-      {cursor?.here && picture && <AtCursor picture={picture} cursor={cursor} />}
+      {(notes.length > 0 || props.legend) && (
+        <p class="note">
+          {notes.join(" · ")} {props.legend}
+        </p>
+      )}
+      {cursor?.here && picture && <Later load={loadAtCursor} props={{ picture, cursor }} />}
     </figure>
   );
 }

@@ -2,7 +2,6 @@
 
 import type { Marker } from "../data/answers";
 import { t } from "../state/settings";
-import { oneLine } from "../words/hostile";
 
 export type MarkKind = Marker["kind"];
 
@@ -51,18 +50,5 @@ export function MarkLegend({ kinds, findings = false }: { kinds: ReadonlySet<Mar
         </span>
       )}
     </span>
-  );
-}
-
-/** What stands at the cursor, a line each. */
-export function MarksAt({ markers }: { markers: readonly { kind: MarkKind; text: string }[] }) {
-  return (
-    <>
-      {markers.map((marker, i) => (
-        <p key={i}>
-          <Sign kind={marker.kind} /> {t(`marker.${marker.kind}`)} <span class="quiet">{oneLine(marker.text, 90)}</span>
-        </p>
-      ))}
-    </>
   );
 }

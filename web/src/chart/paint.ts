@@ -104,6 +104,12 @@ function paintBand(canvas: Canvas, xs: ArrayLike<number>, low: ArrayLike<number>
   ctx.globalAlpha = 1;
 }
 
+/** Where the lower end of an interval is drawn: at the bottom where a log axis has no place for it. */
+function floored(canvas: Canvas, low: number): number {
+  const y = canvas.y(low);
+  return Number.isNaN(y) ? canvas.top + canvas.height : y;
+}
+
 function paintLineBand(canvas: Canvas, line: Line, focus: number | null): void {
   if (!line.low || !line.high) return;
   const alpha = focus !== null && line.run !== focus ? 0.06 : 0.26;
@@ -114,7 +120,7 @@ function paintLineBand(canvas: Canvas, line: Line, focus: number | null): void {
   ctx.globalAlpha = alpha / 2;
   ctx.beginPath();
   for (const i of known) ctx.lineTo(canvas.x(line.xs[i]!), canvas.y(line.high[i]!));
-  for (const i of known.reverse()) ctx.lineTo(canvas.x(line.xs[i]!), canvas.y(line.low[i]!));
+  for (const i of known.reverse()) ctx.lineTo(canvas.x(line.xs[i]!), floored(canvas, line.low[i]!));
   ctx.fill();
   ctx.globalAlpha = 1;
 }
@@ -167,7 +173,7 @@ function paintMeasured(canvas: Canvas, line: Line, ink: Ink): void {
       ctx.fillStyle = line.style.colour;
       ctx.globalAlpha = 0.55;
       const top = canvas.y(line.high[i]!);
-      ctx.fillRect(x - ratio / 2, top, ratio, canvas.y(line.low[i]!) - top);
+      ctx.fillRect(x - ratio / 2, top, ratio, floored(canvas, line.low[i]!) - top);
       ctx.globalAlpha = 1;
     }
     ctx.fillStyle = ink.paper;

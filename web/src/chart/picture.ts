@@ -167,3 +167,8 @@ export function nearest(line: Line, x: number): number {
   if (before < 0) return after;
   return x - line.xs[before]! <= line.xs[after]! - x ? before : after;
 }
+
+/** Where a value stands: the first step of its bucket. */
+export function placeOf(picture: Picture, line: Line, i: number): string {
+  return picture.spellX(line.width ? line.xs[i]! - (line.width - 1) / 2 : line.xs[i]!);
+}

@@ -124,7 +124,8 @@ export class Plot {
         y: false,
         points: { show: false },
         drag: { x: true, y: false, setScale: false },
-        sync: { key: linked.key, scales: ["x", null] },
+        // the cursor is one; a drag is of the chart it is on, or each chart would zoom all of them
+        sync: { key: linked.key, scales: ["x", null], filters: { pub: (type: string) => type !== "mousedown" && type !== "mouseup" } },
         bind: { dblclick: () => () => (this.hooks.onZoom(null), null) },
       },
       hooks: {

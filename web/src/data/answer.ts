@@ -1,6 +1,6 @@
 // An answer of the server as part of a component: the old one stays until the new one is there, so nothing flickers.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./request";
 import { listen } from "./live";
 import type { Change, Changed } from "./answers";
@@ -89,7 +89,8 @@ export function useAnswer<T>(where: string | null, watch: Watch | null = null): 
       },
     );
   };
-  useEffect(() => {
+  // before the browser paints what is there without an answer: a request that waits for that comes 100 ms later
+  useLayoutEffect(() => {
     const controller = new AbortController();
     load(controller.signal);
     return () => controller.abort();

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { address, ask, report } from "./request";
-import { decode, extend, openStep, type Curve, type Decoded, type Envelope } from "./decode";
+import { decode, type Curve, type Decoded, type Envelope } from "./decode";
 import { listen } from "./live";
 import type { Change, SeriesAnswer } from "./answers";
 
@@ -156,23 +156,21 @@ export class Curves {
     const ends = known.filter((curve) => curve !== undefined);
     if (ends.length < known.length && ends.length === 0) return this.again();
     if (ends.some((curve) => curve.xs.length > MOST_EXTENDED)) return this.again();
-    const low = Math.min(...ends.map(openStep));
     const generation = this.generation;
-    const where = address("/api/series", { keys: keys.sort(), runs, low, bands: this.runs.length > MOST_WITH_BANDS ? 0 : 1 });
     try {
+      const { extend, openStep } = await import("./extend");
+      const low = Math.min(...ends.map(openStep));
+      const where = address("/api/series", { keys: keys.sort(), runs, low, bands: this.runs.length > MOST_WITH_BANDS ? 0 : 1 });
       const decoded = decode(await ask<SeriesAnswer>(where));
-      if (generation === this.generation) this.extendWith(decoded, low);
+      if (generation !== this.generation) return;
+      for (const more of decoded.curves) {
+        const old = this.byKey.get(more.key)?.get(more.run);
+        this.byKey.get(more.key)?.set(more.run, old ? extend(old, more, low) : more);
+      }
+      this.version.value++;
     } catch (error) {
       this.error.value = (error as Error).message;
     }
-  }
-
-  private extendWith(decoded: Decoded, low: number): void {
-    for (const more of decoded.curves) {
-      const old = this.byKey.get(more.key)?.get(more.run);
-      this.byKey.get(more.key)?.set(more.run, old ? extend(old, more, low) : more);
-    }
-    this.version.value++;
   }
 
   stop(): void {

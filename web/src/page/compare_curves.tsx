@@ -5,6 +5,7 @@ import type { Style } from "../chart/palette";
 import { measuredLine } from "../chart/picture";
 import type { CompareAnswer } from "../data/answers";
 import { t } from "../state/settings";
+import { ScaleChoice } from "../part/choices";
 import { chartsOf, MeasuredCharts } from "../part/measured_charts";
 
 /** A chart a task and way of evaluating. */
@@ -18,7 +19,9 @@ export function CompareCurves({ answer, styles }: { answer: CompareAnswer; style
   if (!charts.size) return null;
   return (
     <section>
-      <h2>{t("compare.curves")}</h2>
+      <h2 class="with-choice">
+        {t("compare.curves")} <ScaleChoice />
+      </h2>
       <MeasuredCharts charts={charts} note={t("compare.bands")} />
     </section>
   );

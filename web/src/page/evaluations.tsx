@@ -11,7 +11,7 @@ import { evaluationsWords } from "../words/evaluations";
 import { count, duration, moment, NOTHING, number, percent, size, toNumber } from "../words/numbers";
 import { Choices } from "../part/choices";
 import { Empty, Failure } from "../part/empty";
-import { Value } from "../part/interval";
+import { Value } from "../part/value";
 import { Pager } from "../part/pager";
 import { Name, Seen } from "../part/text";
 

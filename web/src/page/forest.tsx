@@ -3,6 +3,7 @@
 import type { CompareAnswer, Side } from "../data/answers";
 import type { Difference } from "../data/answers";
 import { t } from "../state/settings";
+import { rounded, sharedDecimals } from "../words/decimals";
 import { count, inPercent, number, parts, pValue } from "../words/numbers";
 import { spanOf, Whisker, type Span } from "../part/interval";
 import { Verdict } from "../part/state";
@@ -21,7 +22,14 @@ function inOrder(rows: readonly Difference[]): Difference[] {
   return [...rows].sort((a, b) => first.get(metric(a))! - first.get(metric(b))! || first.get(slice(a))! - first.get(slice(b))!);
 }
 
-function Row({ row, sides, span, repeated }: { row: Difference; sides: Map<string, Side>; span: Span; repeated: boolean }) {
+interface Shared {
+  /** The scale of the rows of a metric. */
+  span: Span;
+  /** Decimals of their values, by the smallest error of a difference. */
+  decimals: number | null;
+}
+
+function Row({ row, sides, shared: { span, decimals }, repeated }: { row: Difference; sides: Map<string, Side>; shared: Shared; repeated: boolean }) {
   const shown = parts(row.value, row.ci_low, row.ci_high, true);
   const side = sides.get(row.candidate);
   const title = [row.test, row.method, row.correlation !== null && `r = ${number(row.correlation, 2)}`, row.note].filter(Boolean).join("\n");
@@ -37,8 +45,8 @@ function Row({ row, sides, span, repeated }: { row: Difference; sides: Map<strin
         {row.slice && <span class="quiet"> <Name text={row.slice} most={30} /></span>}
       </th>
       <td><Name text={side?.name ?? row.candidate} most={24} /> <span class="quiet number">@{side ? count(side.step) : ""}</span></td>
-      <td class="number">{number(row.baseline_value)}</td>
-      <td class="number">{number(row.candidate_value)}</td>
+      <td class="number">{rounded(row.baseline_value, decimals)}</td>
+      <td class="number">{rounded(row.candidate_value, decimals)}</td>
       <td class="number"><b>{shown.value}</b></td>
       <td class="number quiet">{shown.low && `${shown.low} – ${shown.high}`}</td>
       <td><Whisker value={row.value} low={row.ci_low} high={row.ci_high} span={span} finding={row.finding} width={WIDTH} /></td>
@@ -81,12 +89,14 @@ function Overall({ answer, sides }: { answer: CompareAnswer; sides: Map<string, 
 /** The table. */
 export function Forest({ answer }: { answer: CompareAnswer }) {
   const sides = new Map(answer.candidates.map((side) => [side.label, side]));
-  const spans = new Map<string, Span>();
+  const shared = new Map<string, Shared>();
   const keyOf = (row: Difference) => `${row.task}\n${row.metric}`;
   const rows = inOrder(answer.differences);
   for (const row of rows) {
     const key = keyOf(row);
-    if (!spans.has(key)) spans.set(key, spanOf(answer.differences.filter((one) => keyOf(one) === key)));
+    if (shared.has(key)) continue;
+    const alike = rows.filter((one) => keyOf(one) === key);
+    shared.set(key, { span: spanOf(alike), decimals: sharedDecimals(alike) });
   }
   if (!answer.differences.length) return <p class="quiet">{t("compare.nothing")}</p>;
   const level = answer.differences[0]!.level;
@@ -112,7 +122,7 @@ export function Forest({ answer }: { answer: CompareAnswer }) {
           {rows.map((row, i) => {
             const before = rows[i - 1];
             const repeated = before !== undefined && keyOf(before) === keyOf(row);
-            return <Row key={`${keyOf(row)}${row.slice}${row.candidate}`} row={row} sides={sides} span={spans.get(keyOf(row))!} repeated={repeated} />;
+            return <Row key={`${keyOf(row)}${row.slice}${row.candidate}`} row={row} sides={sides} shared={shared.get(keyOf(row))!} repeated={repeated} />;
           })}
           <Overall answer={answer} sides={sides} />
         </tbody>

@@ -9,11 +9,17 @@ import type { GroupsAnswer } from "../data/answers";
 import { put, value } from "../state/place";
 import { t, theme } from "../state/settings";
 import { withInterval } from "../words/numbers";
+import { ScaleChoice } from "../part/choices";
 import { Choose, metricOptions } from "../part/choose";
 import { Failure } from "../part/empty";
 import { chartsOf, MeasuredCharts, titleOf } from "../part/measured_charts";
 import { Swatch } from "../part/swatch";
 import { Name } from "../part/text";
+
+/** A pattern that the server suggests, `(.+)-seed\d+`, as people write one: …-seed#. */
+export function spellPattern(pattern: string): string {
+  return pattern.replace("(.+)", "…").replace("\\d+", "#").replaceAll("\\", "");
+}
 
 function Loaded({ answer }: { answer: GroupsAnswer }) {
   const places = new Map(answer.groups.map((group, place) => [group.name, place]));
@@ -58,12 +64,13 @@ export function Groups({ alone }: { alone: boolean }) {
       <p class="filters">
         {suggested?.suggested.map((one) => (
           <button type="button" class="zoomed" key={one} aria-pressed={pattern === one} onClick={() => put({ pattern: pattern === one ? null : one })}>
-            {one}
+            {spellPattern(one)}
           </button>
         ))}
-        <input type="text" size={24} aria-label={t("groups.pattern")} placeholder={t("groups.pattern")} value={pattern} onChange={(event) => put({ pattern: event.currentTarget.value || null })} />
+        <input type="text" size={40} aria-label={t("groups.own")} placeholder={t("groups.own")} value={pattern} onChange={(event) => put({ pattern: event.currentTarget.value || null })} />
         {alone && pattern && answer && (
           <>
+            <ScaleChoice />
             {answer.tasks.length > 1 && <Choose label={t("items.task")} name="task" now={value("task")} options={[["", t("project.all")], ...answer.tasks.map((task) => [task, task] as const)]} clears={["metric"]} />}
             <Choose label={t("compare.metric")} name="metric" now={metric} options={metricOptions(answer.metrics, false)} />
           </>

@@ -11,10 +11,11 @@ import { go, href, numbers, put, value } from "../state/place";
 import { useKeys } from "../state/keys";
 import { learn, named, t, theme } from "../state/settings";
 import { projectWords } from "../words/project";
-import { count } from "../words/numbers";
+import { count, plain } from "../words/numbers";
 import { Choices } from "../part/choices";
 import { CurveGrid } from "../part/curve_grid";
 import { Empty, Failure } from "../part/empty";
+import { Name } from "../part/text";
 import { RunsTable } from "./runs_table";
 
 learn(projectWords);
@@ -23,6 +24,7 @@ const MOST_ROWS = 1000;
 /** Rows say by themselves how far their runs are; the table is asked for anew when there is more to say. */
 const TABLE_WATCH: Watch = { runs: null, pauses: { evaluations: 1500, state: 1500, findings: 1500, tags: 1500, new: 300, points: 15_000 } };
 const MOST_COMPARED = 20;
+const MOST_SAME = 5;
 const STATES = ["running", "finished", "failed", "interrupted", "lost"] as const;
 
 function question(): string {
@@ -94,6 +96,23 @@ function Filters({ answer, drawn }: { answer: RunsAnswer; drawn: readonly number
   );
 }
 
+/** What the configurations of all runs have in common: a column of it would have one value. */
+function Same({ answer }: { answer: RunsAnswer }) {
+  const pairs = Object.entries(answer.columns.same);
+  if (!pairs.length) return null;
+  return (
+    <p class="note same">
+      {t("project.same", { n: count(answer.total) })}
+      {pairs.slice(0, MOST_SAME).map(([key, one]) => (
+        <span key={key}>
+          <Name text={key} most={24} /> <b class="number"><Name text={plain(one)} most={32} /></b>
+        </span>
+      ))}
+      {pairs.length > MOST_SAME && t("project.same.more", { n: pairs.length - MOST_SAME })}
+    </p>
+  );
+}
+
 function useToggles(): [ReadonlySet<number>, (run: number) => void] {
   const text = value("hide");
   const hidden = useMemo(() => new Set(numbers(text)), [text]);
@@ -140,6 +159,7 @@ function Loaded({ given }: { given: RunsAnswer }) {
   return (
     <>
       <RunsTable columns={given.columns} runs={runs} styles={styles} hidden={hidden} at={at} onToggle={toggle} onFocus={setHovered} />
+      <Same answer={given} />
       <CurveGrid runs={lines} keys={keys} axes={given.columns.axes} focus={focus} cut={cut} legend={legend} />
     </>
   );

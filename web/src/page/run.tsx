@@ -42,9 +42,13 @@ function Head({ answer }: { answer: RunAnswer }) {
       <h1>
         <Name text={run.name} most={80} />
       </h1>
-      <StateMark state={run.state} />
+      <span>
+        <StateMark state={run.state} early={run.ended_early} />
+        {run.stopped_by && <span class="quiet"> {t("run.stopped", { kind: run.stopped_by.replaceAll("_", " ") })}</span>}
+      </span>
       <span>
         {t("run.at")} <b class="number" data-last-step>{count(run.last_step)}</b>
+        {run.planned_steps !== null && <span class="quiet number"> {t("run.planned", { n: count(run.planned_steps) })}</span>}
       </span>
       <span class="number">{duration(run.seconds)}</span>
       {run.attempts > 1 && <span>{t("run.attempts", { n: run.attempts })}</span>}
@@ -147,15 +151,13 @@ function Loaded({ answer, error }: { answer: RunAnswer; error: string }) {
       <Head answer={answer} />
       {error && <Failure text={error} />}
       <Unfinished answer={answer} />
-      <div class={`questions ${answer.tasks.length ? "" : "untested"}`}>
-        <div class="answers">
-          <div class="asked">
-            <h2>{t("question.better")}</h2>
-            <h2 class="changed">{t("question.items")}</h2>
-          </div>
-          {answer.tasks.length ? answer.tasks.map((task) => <TaskRow key={`${task.task}/${task.label}`} task={task} run={answer.run} markers={answer.markers} />) : <Empty what="tasks" />}
+      <RunFindings diagnosis={answer.diagnosis} run={answer.run.id} />
+      <div class="answers">
+        <div class="asked">
+          <h2>{t("question.better")}</h2>
+          {answer.tasks.length > 0 && <h2 class="changed">{t("question.items")}</h2>}
         </div>
-        <RunFindings diagnosis={answer.diagnosis} run={answer.run.id} />
+        {answer.tasks.length ? answer.tasks.map((task) => <TaskRow key={`${task.task}/${task.label}`} task={task} run={answer.run} markers={answer.markers} />) : <Empty what="tasks" />}
       </div>
       <Series answer={answer} />
       <RunDetails answer={answer} />

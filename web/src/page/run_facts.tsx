@@ -6,7 +6,7 @@ import type { RunAnswer } from "../data/answers";
 import { href } from "../state/place";
 import { t } from "../state/settings";
 import { plain, size } from "../words/numbers";
-import { Value } from "../part/interval";
+import { Value } from "../part/value";
 import { Name, Seen } from "../part/text";
 
 function Pairs({ pairs }: { pairs: readonly (readonly [string, ComponentChildren])[] }) {

@@ -18,7 +18,7 @@ export function Healthy({ diagnosis }: { diagnosis: Diagnosis }) {
       <p>
         <b>✓ {t("findings.none")}</b>
       </p>
-      <p class="quiet">{t("findings.judged", { n: diagnosis.judged.length, m: diagnosis.lacking.length })}</p>
+      <p class="quiet">{t(diagnosis.lacking.length ? "findings.judged" : "findings.looked", { n: diagnosis.judged.length, m: diagnosis.lacking.length })}</p>
       {diagnosis.lacking.length > 0 && (
         <details>
           <summary>{t("findings.lacking")}</summary>
@@ -29,20 +29,30 @@ export function Healthy({ diagnosis }: { diagnosis: Diagnosis }) {
   );
 }
 
-/** The findings of a run, the gravest first. */
+function steps(from: number, to: number): string {
+  return from === to ? t("findings.step", { at: count(from) }) : t("findings.steps", { from: count(from), to: count(to) });
+}
+
+/** How many detectors found nothing. */
+function others({ judged, lacking, findings }: Diagnosis): string {
+  const silent = Math.max(0, judged.length - new Set(findings.map((one) => one.kind)).size);
+  return t(lacking.length ? "findings.others" : "findings.silent", { n: count(silent), m: lacking.length });
+}
+
+/** The findings of a run side by side, the gravest first, as the server has them. */
 export function RunFindings({ diagnosis, run }: { diagnosis: Diagnosis; run: number }) {
   const { findings } = diagnosis;
   return (
-    <aside class="wrong">
-      <h2>{t("question.wrong")}</h2>
+    <aside class={`wrong ${findings.length ? "" : "nothing-found"}`}>
+      <h2>
+        {t("question.wrong")} {findings.length > 0 && diagnosis.status === "ready" && <span class="quiet">{others(diagnosis)}</span>}
+      </h2>
       {!findings.length && <Healthy diagnosis={diagnosis} />}
       {findings.slice(0, MOST).map((finding) => (
         <a class="finding bare" key={`${finding.kind}${finding.onset}`} href={href("/findings", { runs: String(run), kind: finding.kind })}>
           <h3>
             <SeverityMark severity={finding.severity} /> {finding.kind.replaceAll("_", " ")}
-            <span class="quiet number">
-              {t("findings.steps", { from: count(finding.onset), to: count(finding.noticed) })}
-            </span>
+            <span class="quiet number">{steps(finding.onset, finding.noticed)}</span>
           </h3>
           <p>
             <Seen text={finding.text} />
@@ -53,9 +63,6 @@ export function RunFindings({ diagnosis, run }: { diagnosis: Diagnosis; run: num
         </a>
       ))}
       {findings.length > MOST && <a href={href("/findings", { runs: String(run) })}>{t("findings.more", { n: findings.length - MOST })}</a>}
-      {findings.length > 0 && diagnosis.status === "ready" && (
-        <p class="quiet">{t("findings.others", { n: count(Math.max(0, diagnosis.judged.length - new Set(findings.map((one) => one.kind)).size)), m: diagnosis.lacking.length })}</p>
-      )}
     </aside>
   );
 }

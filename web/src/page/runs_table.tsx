@@ -10,11 +10,11 @@ import { report } from "../data/request";
 import { href, put, value } from "../state/place";
 import { t } from "../state/settings";
 import { count, duration, percent, plain } from "../words/numbers";
-import { FindingCounts, StateMark } from "../part/state";
+import { Direction, FindingCounts, StateMark } from "../part/state";
 import { Sparkline } from "../part/sparkline";
 import { Swatch } from "../part/swatch";
 import { Name } from "../part/text";
-import { Value } from "../part/interval";
+import { Value } from "../part/value";
 
 const ROW = 29;
 const SPARE = 10;
@@ -44,13 +44,43 @@ function latestOf(run: Run, column: TaskColumn) {
   return run.latest.find((one) => one.task === column.task && one.label === column.label && one.metric === column.metric)?.estimate ?? null;
 }
 
-function columnsOf(columns: RunsAnswer["columns"], styles: Map<number, Style>): Column[] {
+/** How far a run is, of how many steps. */
+function Steps({ run }: { run: Run }) {
+  return (
+    <>
+      {count(run.last_step)}
+      {run.planned_steps !== null && <span class="quiet"> / {count(run.planned_steps)}</span>}
+    </>
+  );
+}
+
+function Time({ run }: { run: Run }) {
+  return (
+    <>
+      {duration(run.seconds)}
+      {run.state === "running" && run.seconds_left !== null && <span class="quiet"> · {t("run.left", { time: duration(run.seconds_left) })}</span>}
+    </>
+  );
+}
+
+/** What the small curves are of, where all are of the same. */
+function sparkTitle(runs: readonly Run[]): ComponentChildren {
+  const [key, ...others] = new Set(runs.flatMap((run) => run.spark?.key ?? []));
+  if (key === undefined || others.length) return t("run.spark");
+  return (
+    <>
+      {t("run.spark.of")} <Name text={key} most={20} />
+    </>
+  );
+}
+
+function columnsOf(runs: readonly Run[], columns: RunsAnswer["columns"], styles: Map<number, Style>): Column[] {
   const tasks = columns.tasks.slice(0, MOST_TASKS).map(
     (task): Column => ({
       id: `task.${task.task}.${task.label}.${task.metric}`,
       title: (
         <>
-          <Name text={task.task} most={22} /> <span class="quiet"><Name text={task.metric} most={18} /></span>
+          <Name text={task.task} most={22} /> <span class="quiet"><Name text={task.metric} most={18} /></span> <Direction higherIsBetter={task.higher_is_better} />
         </>
       ),
       sort: `task.${task.task}`,
@@ -61,13 +91,13 @@ function columnsOf(columns: RunsAnswer["columns"], styles: Map<number, Style>): 
     (key): Column => ({ id: `config.${key}`, title: <Name text={key} most={18} />, sort: `config.${key}`, number: true, cell: (run) => <Name text={plain(run.config[key])} most={20} /> }),
   );
   return [
-    { id: "state", title: t("run.state"), sort: "state", cell: (run) => <StateMark state={run.state} /> },
-    { id: "step", title: t("run.step"), sort: "last_step", number: true, cell: (run) => count(run.last_step) },
-    { id: "spark", title: t("run.spark"), sort: "", cell: (run) => run.spark && <Sparkline values={run.spark.values} colour={styles.get(run.id)?.colour ?? "gray"} /> },
+    { id: "state", title: t("run.state"), sort: "state", cell: (run) => <StateMark state={run.state} early={run.ended_early} /> },
+    { id: "step", title: t("run.step"), sort: "last_step", number: true, cell: (run) => <Steps run={run} /> },
+    { id: "spark", title: sparkTitle(runs), sort: "", cell: (run) => run.spark && <Sparkline values={run.spark.values} colour={styles.get(run.id)?.colour ?? "gray"} title={run.spark.key} /> },
     ...tasks,
     { id: "findings", title: t("run.findings"), sort: "", cell: (run) => <a class="bare" href={href("/findings", { runs: String(run.id) })}>{run.num_series ? <FindingCounts counts={run.findings} /> : "–"}</a> },
     { id: "cost", title: t("run.cost"), sort: "train_share", number: true, cell: (run) => percent(run.train_share) },
-    { id: "time", title: t("run.time"), sort: "seconds", number: true, cell: (run) => duration(run.seconds) },
+    { id: "time", title: t("run.time"), sort: "seconds", number: true, cell: (run) => <Time run={run} /> },
     ...config,
     { id: "tags", title: t("run.tags"), sort: "", cell: (run) => run.tags.map((tag) => <a class="tag" key={tag} href={href("/", { tag })}><Name text={tag} most={20} /></a>) },
   ];
@@ -145,7 +175,7 @@ function Row({ run, columns, style, hidden, at, onToggle, onFocus }: RowProps) {
 
 /** All runs that match. */
 export function RunsTable({ runs, columns: known, styles, hidden, at, onToggle, onFocus }: RunsTableProps) {
-  const columns = columnsOf(known, styles);
+  const columns = columnsOf(runs, known, styles);
   const { box, first, last, onScroll } = useWindow(runs.length, runs.findIndex((run) => run.id === at));
   return (
     <div class="runs" ref={box} onScroll={onScroll}>

@@ -11,12 +11,14 @@ import type { Run } from "../data/answers";
 import { href } from "../state/place";
 import { named, t, theme } from "../state/settings";
 import { count, inPercent, number, parts, percent, pValue, toNumber, withInterval } from "../words/numbers";
+import { fittingSteps } from "../words/slope";
 import { spanOf, Whisker } from "../part/interval";
 import { Verdict } from "../part/state";
 import { Name } from "../part/text";
 
 const CURVE_HEIGHT = 158;
 const MOST_ITEMS = 6;
+const MOST_TITLES = 2;
 
 /** Marks that belong on the curve of measured values: its dots are the evaluations. */
 const MARKED: ReadonlySet<string> = new Set<MarkKind>(["checkpoint", "promoted", "resume"]);
@@ -70,9 +72,53 @@ function Since({ task }: { task: RunTask }) {
     <div class="figure" title={title}>
       <span class="what">{task.reference ? t("task.since", { step: count(task.reference.step) }) : t("task.since.none")}</span>
       <span class={`big number ${difference.finding}`}>{shown.value}</span> <Verdict finding={difference.finding} />
-      <Whisker value={difference.value} low={difference.ci_low} high={difference.ci_high} span={spanOf([difference])} finding={difference.finding} width={130} />
+      <Whisker value={difference.value} low={difference.ci_low} high={difference.ci_high} span={spanOf([difference])} finding={difference.finding} width={130} named />
       <p class="number quiet">{shown.low && `${shown.low} – ${shown.high}`}</p>
     </div>
+  );
+}
+
+/** Where the last checkpoints do not tell whether it improves: what is known all the same. */
+function known({ difference, reference }: RunTask): string {
+  if (!difference || !reference || (difference.finding !== "better" && difference.finding !== "worse")) return t("task.slope.flat");
+  return t(`task.still.${difference.finding}`, { step: count(reference.step) });
+}
+
+function Improving({ task }: { task: RunTask }) {
+  const { trend } = task;
+  if (!trend?.improving) return <dd class="quiet">{trend ? t("task.nodirection") : task.trend_note || t("task.fewpoints")}</dd>;
+  const unsure = trend.improving === "cannot tell";
+  return (
+    <dd title={trend.method}>
+      <b class={`improving ${unsure ? "unsure" : trend.improving}`}>{named("improving", trend.improving)}</b>
+      {unsure && <span class="quiet">, {known(task)}</span>}
+    </dd>
+  );
+}
+
+function Pace({ task, trend }: { task: RunTask; trend: NonNullable<RunTask["trend"]> }) {
+  const steps = fittingSteps(trend, task.per_steps, task.lowest, task.highest);
+  const [value, low, high] = [trend.value, trend.ci_low, trend.ci_high].map((one) => (one === null ? null : (toNumber(one) * steps) / task.per_steps)) as [number, number | null, number | null];
+  return (
+    <>
+      <dt>{t("task.per", { steps: count(steps) })}</dt>
+      <dd class="number">{withInterval(value, low, high, true)}</dd>
+    </>
+  );
+}
+
+/** The best checkpoint as it is without the luck of having been picked, and as it was measured where that differs. */
+function BestOne({ best }: { best: NonNullable<RunTask["best"]> }) {
+  const shown = parts(best.value, best.ci_low, best.ci_high);
+  const measured = parts(best.measured, best.ci_low, best.ci_high).value;
+  return (
+    <>
+      <dt title={best.method}>{t("task.best", { step: count(best.step) })}</dt>
+      <dd title={`${t("task.best.title", { share: percent(best.share) })}\n${best.method}`}>
+        <span class="number">{best.value === null ? number(best.measured) : withInterval(best.value, best.ci_low, best.ci_high)}</span>
+        {best.value !== null && measured !== shown.value && <span class="quiet luck">{t("task.best.luck", { measured })}</span>}
+      </dd>
+    </>
   );
 }
 
@@ -81,32 +127,14 @@ function Still({ task }: { task: RunTask }) {
   return (
     <dl class="still">
       <dt>{t("task.still")}</dt>
-      {trend?.improving ? (
-        <dd title={trend.method}>
-          <b class={`improving ${trend.improving === "cannot tell" ? "unsure" : trend.improving}`}>{named("improving", trend.improving)}</b>
-        </dd>
-      ) : (
-        <dd class="quiet">{trend ? t("task.nodirection") : task.trend_note || t("task.fewpoints")}</dd>
-      )}
-      {trend && (
-        <>
-          <dt>{t("task.per", { steps: count(task.per_steps) })}</dt>
-          <dd class="number">{withInterval(trend.value, trend.ci_low, trend.ci_high, true)}</dd>
-        </>
-      )}
-      {best && (
-        <>
-          <dt title={best.method}>{t("task.best", { step: count(best.step) })}</dt>
-          <dd class="number" title={`${t("task.best.title", { share: percent(best.share) })}\n${best.method}`}>
-            {best.value === null ? number(best.measured) : withInterval(best.value, best.ci_low, best.ci_high)}
-          </dd>
-        </>
-      )}
+      <Improving task={task} />
+      {trend && <Pace task={task} trend={trend} />}
+      {best && <BestOne best={best} />}
       {noise && (
         <>
           <dt>{t("task.noise")}</dt>
-          <dd class="number" title={noise.method}>
-            ±{number(noise.value, 2)}
+          <dd title={noise.method}>
+            <span class="number">±{number(noise.value, 2)}</span> <span class="quiet">{t("task.noise.of", { n: noise.n })}</span>
           </dd>
         </>
       )}
@@ -114,50 +142,90 @@ function Still({ task }: { task: RunTask }) {
   );
 }
 
-function Chips({ ids, more, task, run }: { ids: readonly string[]; more: number; task: RunTask; run: Run }) {
-  const rest = more - Math.min(ids.length, MOST_ITEMS);
+interface ChangedItemsProps {
+  sign: "▼" | "▲";
+  ids: readonly string[];
+  /** How many there are. */
+  total: number;
+  task: RunTask;
+  run: Run;
+  /** Where all of them are. */
+  all: string;
+}
+
+/** The first of the items that changed, by what they ask; where that is not known, by their ids. */
+function ChangedItems({ sign, ids, total, task, run, all }: ChangedItemsProps) {
+  const titles = task.flips?.titles ?? {};
+  const most = Object.keys(titles).length ? MOST_TITLES : MOST_ITEMS;
+  const rest = total - Math.min(ids.length, most);
+  const where = (id: string) => href("/items", { run: String(run.id), task: task.task, label: task.label, item: id });
   return (
-    <span class="chips">
-      {ids.slice(0, MOST_ITEMS).map((id) => (
-        <a key={id} href={href("/items", { run: String(run.id), task: task.task, label: task.label, item: id })}>
-          <Name text={id} most={14} />
-        </a>
+    <ul class={`items ${titles[ids[0] ?? ""] ? "" : "plain"} ${sign === "▲" ? "learned" : "forgotten"}`}>
+      {ids.slice(0, most).map((id) => (
+        <li key={id}>
+          <i aria-hidden="true">{sign}</i>{" "}
+          <a href={where(id)} title={id}>
+            <Name text={titles[id] ?? id} most={titles[id] ? 44 : 14} />
+          </a>
+        </li>
       ))}
-      {rest > 0 && <span class="quiet">+{count(rest)}</span>}
-    </span>
+      {rest > 0 && <li><a href={all}>+{count(rest)}</a></li>}
+    </ul>
   );
 }
 
-/** Learned to the right and forgotten to the left of a line, as long as they are many. */
-function FlipBar({ learned, forgotten }: { learned: number; forgotten: number }) {
-  const most = Math.max(learned, forgotten, 1);
+interface FlipBarProps {
+  down: number;
+  up: number;
+  names: readonly [down: string, up: string];
+  hrefs: readonly [down: string, up: string];
+}
+
+/** Those that went up to the right and those that went down to the left of a line, as long as they are many. */
+function FlipBar({ down, up, names, hrefs }: FlipBarProps) {
+  const most = Math.max(up, down, 1);
   return (
-    <svg class="flipbar" viewBox="0 0 200 12" preserveAspectRatio="none" aria-hidden="true">
-      <rect class="forgotten" x={100 - (forgotten / most) * 98} y="1" width={(forgotten / most) * 98} height="10" />
-      <rect class="learned" x="100" y="1" width={(learned / most) * 98} height="10" />
-      <line x1="100" x2="100" y1="0" y2="12" />
-    </svg>
+    <>
+      <p class="ends">
+        <a class="bare" href={hrefs[0]}>
+          <b class="number forgotten">▼ {count(down)}</b> {names[0]}
+        </a>
+        <a class="bare" href={hrefs[1]}>
+          {names[1]} <b class="number learned">▲ {count(up)}</b>
+        </a>
+      </p>
+      <svg class="flipbar" viewBox="0 0 200 12" preserveAspectRatio="none" aria-hidden="true">
+        <rect class="forgotten" x={100 - (down / most) * 98} y="1" width={(down / most) * 98} height="10" />
+        <rect class="learned" x="100" y="1" width={(up / most) * 98} height="10" />
+        <line x1="100" x2="100" y1="0" y2="12" />
+      </svg>
+    </>
+  );
+}
+
+/** Of a metric that knows degrees alone: how many items got better and worse. */
+function Degrees({ task, all }: { task: RunTask; all: string }) {
+  const { num_better: up, num_worse: down, n } = task.difference ?? { num_better: null, num_worse: null, n: 0 };
+  if (up === null || down === null) return <div class="changed quiet">{task.flips_note || t("flips.none")}</div>;
+  return (
+    <div class="changed">
+      <FlipBar down={down} up={up} names={[t("verdict.worse"), t("verdict.better")]} hrefs={[all, all]} />
+      <p class="quiet">{t("flips.degrees", { n: count(n), metric: task.metric.slice(0, 40) })}</p>
+      <a href={all}>{t("flips.all")} →</a>
+    </div>
   );
 }
 
 function Changed({ task, run }: { task: RunTask; run: Run }) {
   const { flips } = task;
   const where = (filter: string) => href("/items", { run: String(run.id), task: task.task, label: task.label, filter });
-  if (!flips) return <div class="changed quiet">{task.flips_note || t("flips.none")}</div>;
+  if (!flips) return <Degrees task={task} all={where("")} />;
   return (
     <div class="changed">
-      <p class="ends">
-        <a href={where("forgotten")}>
-          <b class="number">▼ {count(flips.forgotten)}</b> {t("flips.forgotten")}
-        </a>
-        <a href={where("learned")}>
-          {t("flips.learned")} <b class="number">▲ {count(flips.learned)}</b>
-        </a>
-      </p>
-      <FlipBar learned={flips.learned} forgotten={flips.forgotten} />
+      <FlipBar down={flips.forgotten} up={flips.learned} names={[t("flips.forgotten"), t("flips.learned")]} hrefs={[where("forgotten"), where("learned")]} />
       <p class="quiet">{t("flips.of", { n: count(flips.n), same: count(flips.n - flips.learned - flips.forgotten) })}</p>
-      {flips.forgotten > 0 && <p>▼ <Chips ids={flips.forgotten_items} more={flips.forgotten} task={task} run={run} /></p>}
-      {flips.learned > 0 && <p>▲ <Chips ids={flips.learned_items} more={flips.learned} task={task} run={run} /></p>}
+      {flips.forgotten > 0 && <ChangedItems sign="▼" ids={flips.forgotten_items} total={flips.forgotten} task={task} run={run} all={where("forgotten")} />}
+      {flips.learned > 0 && <ChangedItems sign="▲" ids={flips.learned_items} total={flips.learned} task={task} run={run} all={where("learned")} />}
       <a href={where("")}>{t("flips.all")} →</a>
     </div>
   );

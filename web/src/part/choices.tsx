@@ -1,7 +1,8 @@
 // A choice of few, side by side; it stands in the URL.
 
 import type { ComponentChildren } from "preact";
-import { put } from "../state/place";
+import { put, value } from "../state/place";
+import { t } from "../state/settings";
 
 export interface ChoicesProps {
   label: string;
@@ -24,4 +25,9 @@ export function Choices({ label, name, now, options, clears = [] }: ChoicesProps
       ))}
     </span>
   );
+}
+
+/** Whether charts have a linear or a logarithmic y axis. */
+export function ScaleChoice() {
+  return <Choices label={t("chart.scale")} name="log" now={value("log") === "1" ? "1" : ""} options={[["", t("scale.linear")], ["1", t("scale.log")]]} />;
 }

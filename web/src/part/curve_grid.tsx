@@ -1,6 +1,6 @@
 // Charts of logged series, side by side, with one set of controls and one linked cursor.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { AxisKind, Axes } from "../chart/axis";
 import { CurveCard } from "../chart/curve_card";
 import { reachesEnd, type Range } from "../chart/picture";
@@ -10,7 +10,7 @@ import { report } from "../data/request";
 import { put, value } from "../state/place";
 import { t } from "../state/settings";
 import { count } from "../words/numbers";
-import { Choices } from "./choices";
+import { Choices, ScaleChoice } from "./choices";
 
 const KINDS: readonly AxisKind[] = ["step", "epoch", "tokens", "wall"];
 const CHART_HEIGHT = 148;
@@ -49,7 +49,7 @@ function Controls({ view, numKeys, numShown }: { view: View; numKeys: number; nu
   return (
     <div class="controls">
       <Choices label={t("chart.axis")} name="x" now={view.kind === "step" ? "" : view.kind} options={kindsOf(view.axes).map((kind) => [kind === "step" ? "" : kind, t(`axis.${kind}`)])} clears={["zoom"]} />
-      <Choices label={t("chart.scale")} name="log" now={view.log ? "1" : ""} options={[["", t("scale.linear")], ["1", t("scale.log")]]} />
+      <ScaleChoice />
       <label>
         {t("chart.smoothing")}
         <input
@@ -142,7 +142,7 @@ export function CurveGrid({ runs, keys, axes, focus, extrasOf, cut = "", legend 
   const shown = keys.filter((key) => !filter || key.toLowerCase().includes(filter));
   const height = shown.length <= 2 && !bare ? FEW_CHART_HEIGHT : CHART_HEIGHT;
   const viewId = JSON.stringify(view);
-  useEffect(() => shown.slice(0, FIRST_SCREEN).forEach((key) => curves.fetch(key)), [curves]);
+  useLayoutEffect(() => shown.slice(0, FIRST_SCREEN).forEach((key) => curves.fetch(key)), [curves]);
   return (
     <section class="curves">
       {!bare && <Controls view={view} numKeys={keys.length} numShown={shown.length} />}

@@ -1,31 +1,7 @@
-// Values with their intervals: as text, and as a point with whiskers on a scale that rows share.
+// Values with their intervals as a point with whiskers, on a scale that rows share.
 
-import type { Conclusion, Estimate, Num } from "../data/answers";
-import { t } from "../state/settings";
-import { count, inPercent, parts, toNumber } from "../words/numbers";
-
-/** A value, its interval and its n; never one without the others. */
-export function Value({ estimate, long = false }: { estimate: Estimate | null; long?: boolean }) {
-  if (!estimate || estimate.value === null) return <span class="quiet">–</span>;
-  const shown = parts(estimate.value, estimate.ci_low, estimate.ci_high);
-  const scored = estimate.num_scored < estimate.n;
-  const title = [
-    shown.low && t("value.interval", { level: inPercent(estimate.level), low: shown.low, high: shown.high }),
-    `n = ${estimate.n}`,
-    scored && t("value.scored", { n: estimate.num_scored }),
-    estimate.method,
-    estimate.note,
-  ];
-  return (
-    <span class="value" title={title.filter(Boolean).join("\n")}>
-      <b class="number">{shown.value}</b>
-      {estimate.unit && <span class="quiet"> {estimate.unit}</span>}
-      <span class="ends number">{shown.low ? ` ${shown.low}–${shown.high}` : " ±?"}</span>
-      {long && <span class="quiet number"> n {count(estimate.n)}</span>}
-      {estimate.partial && <span class="partial">{t("value.partial", { scored: estimate.num_scored, n: estimate.n })}</span>}
-    </span>
-  );
-}
+import type { Conclusion, Num } from "../data/answers";
+import { toNumber } from "../words/numbers";
 
 export interface Span {
   low: number;
@@ -49,17 +25,21 @@ export interface WhiskerProps {
   width?: number;
   /** A second line beside zero, as the bound of a gate. */
   bound?: Num | null;
+  /** Whether zero is written below its line: where no heading says which line is zero. */
+  named?: boolean;
 }
 
 const HEIGHT = 18;
+const NAME_HEIGHT = 10;
 
 /** A difference on a scale with zero: the point, its interval, and by its form whether it is told from zero. */
-export function Whisker({ value, low, high, span, finding, width = 150, bound = null }: WhiskerProps) {
+export function Whisker({ value, low, high, span, finding, width = 150, bound = null, named = false }: WhiskerProps) {
   const x = (one: Num | null) => (((toNumber(one) - span.low) / (span.high - span.low)) * width).toFixed(1);
   const known = Number.isFinite(toNumber(value));
   const wide = Number.isFinite(toNumber(low)) && Number.isFinite(toNumber(high));
   return (
-    <svg class={`whisker ${finding}`} width={width} height={HEIGHT} aria-hidden="true">
+    <svg class={`whisker ${finding}`} width={width} height={HEIGHT + (named ? NAME_HEIGHT : 0)} aria-hidden="true">
+      {named && <text x={x(0)} y={HEIGHT + NAME_HEIGHT - 1}>0</text>}
       <line class="zero" x1={x(0)} x2={x(0)} y1="0" y2={HEIGHT} />
       {bound !== null && <line class="bound" x1={x(bound)} x2={x(bound)} y1="0" y2={HEIGHT} />}
       {wide && <line class="interval" x1={x(low)} x2={x(high)} y1={HEIGHT / 2} y2={HEIGHT / 2} />}

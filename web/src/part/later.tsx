@@ -1,7 +1,7 @@
 // A part of the page whose code comes when it is first shown.
 
 import type { ComponentChildren, ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export type Load<Props = object> = () => Promise<ComponentType<Props>>;
 const loaded = new Map<unknown, unknown>();
@@ -9,7 +9,7 @@ const loaded = new Map<unknown, unknown>();
 /** The component with these properties, as soon as it is there. */
 export function Later<Props extends object>({ load, props, meanwhile = null }: { load: Load<Props>; props: Props; meanwhile?: ComponentChildren }) {
   const [, setCount] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (loaded.has(load)) return;
     void load().then((component) => {
       loaded.set(load, component);

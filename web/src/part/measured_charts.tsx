@@ -4,6 +4,7 @@ import { useMemo } from "preact/hooks";
 import { spelling } from "../chart/axis";
 import { CurveCard } from "../chart/curve_card";
 import { EMPTY, type Line } from "../chart/picture";
+import { value } from "../state/place";
 
 export interface MeasuredChartsProps {
   /** Lines by the title of their chart. */
@@ -14,7 +15,8 @@ export interface MeasuredChartsProps {
 const HEIGHT = 190;
 
 function Chart({ title, lines, note }: { title: string; lines: Line[]; note: string }) {
-  const picture = useMemo(() => ({ ...EMPTY, ...spelling("step"), lines }), [lines]);
+  const log = value("log") === "1";
+  const picture = useMemo(() => ({ ...EMPTY, ...spelling("step"), lines, log }), [lines, log]);
   return <CurveCard title={title} picture={picture} focus={null} height={HEIGHT} notes={[note]} />;
 }
 
@@ -37,7 +39,7 @@ export function chartsOf<Curve extends Titled>(curves: readonly Curve[], lineOf:
   return found;
 }
 
-/** The charts. */
+/** The charts; on a linear scale a run that went astray leaves no room for the others, so the URL may ask for a log one. */
 export function MeasuredCharts({ charts, note }: MeasuredChartsProps) {
   return (
     <div class="grid wide">

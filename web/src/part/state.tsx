@@ -6,14 +6,20 @@ import { named, t } from "../state/settings";
 /** From the gravest on. */
 export const SEVERITIES: readonly Severity[] = ["stop", "warn", "note"];
 
-/** The state of a run. */
-export function StateMark({ state }: { state: RunState }) {
+/** The state of a run; `early` where it finished before the steps that were planned. */
+export function StateMark({ state, early = false }: { state: RunState; early?: boolean }) {
   return (
-    <span class={`state ${state}`}>
+    <span class={`state ${state} ${early ? "early" : ""}`}>
       <i aria-hidden="true" />
-      {named("state", state)}
+      {early ? t("state.early") : named("state", state)}
     </span>
   );
+}
+
+/** Whether more of a metric is better. */
+export function Direction({ higherIsBetter }: { higherIsBetter: boolean | null }) {
+  if (higherIsBetter === null) return null;
+  return <span class="quiet" title={t(higherIsBetter ? "task.higher" : "task.lower")}>{higherIsBetter ? "↑" : "↓"}</span>;
 }
 
 /** A sign for the gravity of a finding. */

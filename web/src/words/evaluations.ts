@@ -1,5 +1,6 @@
 /** Words of the page Evaluations, which come with it: English and Chinese. */
 export const evaluationsWords = {
+  "empty.evaluations": ["No evaluation has begun yet. Give mf.Evaluator tasks and an engine, and it measures as training goes on.", "还没有开始任何评测。给 mf.Evaluator 任务和引擎，它会随训练进行测量。"],
   "evaluations.all": ["evaluations", "评测次数"],
   "evaluations.alone": ["none was shared by ranks", "均未分给多个进程"],
   "evaluations.begun": ["begun", "开始"],

@@ -1,5 +1,6 @@
 /** Words of the page Gates, which come with it: English and Chinese. */
 export const gatesWords = {
+  "empty.gates": ["No gate has judged anything yet.", "还没有任何准入判定。"],
   "gates.against": ["against", "对照"],
   "gates.audit": ["Audit trail ({n})", "审计记录（{n}）"],
   "gates.axis": ["interval; dashed: bound", "区间；虚线为界限"],

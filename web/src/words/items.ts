@@ -4,6 +4,7 @@ export const itemsWords = {
   "course.forgotten": ["newly lost", "新丢失"],
   "course.learned": ["newly solved", "新解出"],
   "course.solved": ["solved", "解出"],
+  "empty.items": ["No item of this task has a score yet.", "该任务还没有带分数的题目。"],
   "item.alone": ["this run alone", "仅此运行"],
   "item.beside": ["another run beside", "并列另一运行"],
   "item.cancelled": ["cancelled", "已取消"],

@@ -1,6 +1,7 @@
 // Numbers as people read them: a value with as many digits as its interval allows. The rules are those of the terminal.
 
 import type { Num } from "../data/answers";
+import { language } from "../state/settings";
 
 const SCALES: readonly (readonly [number, string])[] = [
   [1e12, "T"],
@@ -27,8 +28,8 @@ export function number(given: Num | null | undefined, digits = 4): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
-  const scale = SCALES.find(([least]) => size < 1e15 && size >= (least === 1e3 ? 1e4 : least));
-  const text = scale ? trim((value / scale[0]).toPrecision(digits)) + scale[1] : significant(value, size, digits);
+  const [unit, letter] = scaleOf(size);
+  const text = letter ? trim((value / unit).toPrecision(digits)) + letter : significant(value, size, digits);
   return text.replace("-", "−");
 }
 
@@ -37,16 +38,22 @@ function significant(value: number, size: number, digits: number): string {
   return size >= 10 ** digits ? String(value) : trim(value.toPrecision(digits));
 }
 
+/** The unit in which a size is written; 1 where it needs none. */
+function scaleOf(size: number): readonly [number, string] {
+  return SCALES.find(([least]) => size < 1e15 && size >= (least === 1e3 ? 1e4 : least)) ?? [1, ""];
+}
+
 function magnitude(value: number): number {
   return Math.floor(Math.log10(Math.abs(value))) + 1;
 }
 
 /** Digits behind the point that an interval of this width can tell. */
-function decimals(low: number, high: number): number {
+export function decimals(low: number, high: number): number {
   return Math.min(Math.max(2 - magnitude(high - low), 0), MOST_DECIMALS);
 }
 
-function fixed(value: number, places: number, sign: boolean): string {
+/** With so many digits behind the point, and a plus if `sign` is set. */
+export function fixed(value: number, places: number, sign: boolean): string {
   const text = (Number(value.toFixed(places)) + 0).toFixed(places).replace("-", "−");
   return sign && value >= 0 && !text.startsWith("−") ? `+${text}` : text;
 }
@@ -59,13 +66,17 @@ export interface Parts {
 
 /** A value and the ends of its interval, rounded to what the interval can tell; ends are empty where there are none. */
 export function parts(given: Num | null, givenLow: Num | null, givenHigh: Num | null, sign = false): Parts {
-  const [value, low, high] = [given, givenLow, givenHigh].map(toNumber) as [number, number, number];
+  const all = [given, givenLow, givenHigh].map(toNumber) as [number, number, number];
   if (given === null) return { value: NOTHING, low: "", high: "" };
   const plain = (one: number) => (sign && one > 0 ? "+" : "") + number(one);
-  if (![value, low, high].every(Number.isFinite) || high <= low) return { value: plain(value), low: "", high: "" };
+  const most = Math.max(Math.abs(all[1]), Math.abs(all[2]));
+  if (!all.every(Number.isFinite) || all[2] <= all[1]) return { value: plain(all[0]), low: "", high: "" };
+  if (most >= 1e15) return { value: plain(all[0]), low: plain(all[1]), high: plain(all[2]) };
+  const [unit, letter] = scaleOf(most);
+  const [value, low, high] = all.map((one) => one / unit) as [number, number, number];
   const places = Math.max(decimals(low, high), sign || !value ? 0 : Math.min(2 - magnitude(value), MOST_DECIMALS));
-  if (Math.max(Math.abs(low), Math.abs(high)) >= 1e4) return { value: plain(value), low: plain(low), high: plain(high) };
-  return { value: fixed(value, places, sign), low: fixed(low, places, sign), high: fixed(high, places, sign) };
+  const text = (one: number) => fixed(one, places, sign) + letter;
+  return { value: text(value), low: text(low), high: text(high) };
 }
 
 /** A value and its interval in one text: `0.512 [0.492, 0.533]`. */
@@ -106,17 +117,23 @@ export function size(value: number | null | undefined): string {
   return value < 1e9 ? `${number(value / 1e6, 3)} MB` : `${number(value / 1e9, 3)} GB`;
 }
 
-/** Seconds as s, min, h, d. */
+const UNITS = {
+  en: { ms: "ms", s: "s", min: "min", h: "h", d: "d" },
+  zh: { ms: "毫秒", s: "秒", min: "分钟", h: "小时", d: "天" },
+};
+
+/** Seconds as s, min, h, d, in the reader's language. */
 export function duration(given: Num | null | undefined): string {
   const seconds = toNumber(given);
+  const unit = UNITS[language.value];
   if (!Number.isFinite(seconds)) return NOTHING;
-  if (seconds < 1) return `${number(seconds * 1000, 2)} ms`;
-  if (seconds < 10) return `${(Math.floor(seconds * 10) / 10).toFixed(1).replace(".0", "")} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 1) return `${number(seconds * 1000, 2)} ${unit.ms}`;
+  if (seconds < 10) return `${(Math.floor(seconds * 10) / 10).toFixed(1).replace(".0", "")} ${unit.s}`;
+  if (seconds < 120) return `${Math.round(seconds)} ${unit.s}`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 120) return `${minutes} min`;
+  if (minutes < 120) return `${minutes} ${unit.min}`;
   const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+  return hours < 48 ? `${hours} ${unit.h} ${minutes % 60} ${unit.min}` : `${Math.floor(hours / 24)} ${unit.d} ${hours % 24} ${unit.h}`;
 }
 
 /** A moment in the reader's own time zone. */

@@ -9,8 +9,12 @@ export const projectWords = {
   "project.one": ["{n} run", "{n} 个运行"],
   "project.search": ["name, tag or key=value", "名称、标签或 键=值"],
   "project.some": ["first {n} of {total} runs", "{total} 个运行中的前 {n} 个"],
+  "project.same": ["the same in all {n} runs:", "{n} 个运行中都相同："],
+  "project.same.more": ["and {n} more", "另有 {n} 项"],
   "run.cost": ["eval. cost", "评测开销"],
   "run.findings": ["findings", "问题"],
+  "run.left": ["{time} left", "还需 {time}"],
   "run.spark": ["course", "走势"],
+  "run.spark.of": ["course:", "走势："],
   "run.toggle": ["draw or hide (x)", "画出或隐藏（x）"],
 } as const;

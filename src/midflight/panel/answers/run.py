@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from typing_extensions import TypedDict
 
-from midflight.panel.charts import Axes, axes_of, in_order
+from midflight.panel.charts import Axes, axes_of, in_order, still_series
 from midflight.panel.markers import Marker, markers_of
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import Level, Number, Text
@@ -88,10 +88,11 @@ class Answer(TypedDict):
 def answer(panel: Panel, *, id: int, reference: str, metric: str, level: float) -> Answer:
     """The run as it stands."""
     since, run = panel.token, panel.run(id)
-    pulse = next(pulse for pulse in panel.store.pulses() if pulse.run == id)
+    pulse = panel.pulse(id)
     reports, heads = panel.store.reports(id), panel.store.heads(id)
     missing = [{"task": task, "step": step, "reason": reason} for task, step, reason in panel.store.missing(id)]
     by_key = {head.key: head for head in heads}
+    still: set[str] = panel.kept.get(("still", id, pulse.num_points), lambda: still_series(panel.store, [id]))
     return {
         "run": rows_of(panel, [run], {id: pulse}, None)[0],
         "environment": flat(run.environment),
@@ -100,7 +101,7 @@ def answer(panel: Panel, *, id: int, reference: str, metric: str, level: float) 
         "reference": reference,
         "references": _references(panel, run, reports),
         "tasks": task_curves(panel, run, reference, metric, level),
-        "series": [_head(by_key[key]) for key in in_order(list(by_key))],
+        "series": [_head(by_key[key]) for key in in_order(list(by_key), still)],
         "axes": axes_of(by_key),
         "diagnosis": panel.diagnoses.of(run, pulse),
         "markers": markers_of(panel, run, reports, missing, level),
@@ -129,7 +130,7 @@ def _references(panel: Panel, run: RunInfo, reports: Sequence[EvalReport]) -> li
         {"id": "previous", "label": "previous", "step": None},
     ]
     evaluated = {pulse.run for pulse in panel.store.pulses() if pulse.num_evaluations}
-    others = [one for one in panel.store.runs(run.project) if one.id != run.id and one.id in evaluated]
+    others = panel.store.runs(run.project, ids=sorted(evaluated - {run.id}))
     return found + [{"id": f"run:{one.id}", "label": one.name, "step": None} for one in others[:200]]
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from midflight.panel.charts import Axes, axes_of, in_order
+from midflight.panel.charts import SAMPLE, Axes, axes_of, in_order, still_series
 from midflight.panel.panel import Panel
 from midflight.panel.parameters import MAX_RUNS as MOST_RUNS
 from midflight.panel.parameters import Choice, Ids, Number, Text
 from midflight.panel.plain import flat
 from midflight.panel.rows import is_meant, rows_of
-from midflight.panel.shapes import RunShape
+from midflight.panel.shapes import Json, RunShape
 from midflight.panel.state import state_of
 from midflight.store import Pulse, RunInfo, SeriesCount
 
@@ -54,10 +54,14 @@ class SeriesColumn(TypedDict):
     num_points: int
 
 
-class Columns(TypedDict):
-    """What the table may show."""
-
+class _ConfigColumns(TypedDict):
     config: list[str]
+    same: dict[str, Json]
+
+
+class Columns(_ConfigColumns):
+    """What the table may show; `config` are keys whose values differ, `same` what all runs have."""
+
     tasks: list[TaskColumn]
     tags: list[str]
     series: list[SeriesColumn]
@@ -82,7 +86,7 @@ def answer(panel: Panel, *, sort: str, order: str, limit: int, offset: int, **wa
     runs = [run for run in panel.store.runs(wanted["project"] or None) if run.id in pulses]
     runs = [run for run in runs if _matches(panel, run, pulses[run.id], **wanted)]
     series = {one.key: one for one in panel.store.series_counts([run.id for run in runs])}
-    charts = in_order(list(series))
+    charts = in_order(list(series), _still(panel, runs, pulses))
     leading = charts[0] if charts else None
     if sort.startswith("task.") or sort == "train_share":  # all rows are needed to know which come first
         rows = _sorted(rows_of(panel, runs, pulses, leading), _by_row(sort), order)
@@ -96,7 +100,7 @@ def answer(panel: Panel, *, sort: str, order: str, limit: int, offset: int, **wa
         "ids": ids[:MOST_RUNS],
         "runs": shown,
         "columns": {
-            "config": _config_columns(runs),
+            **_config_columns(panel, runs),
             "tasks": _task_columns(shown),
             "tags": [tag for tag, _ in Counter(tag for run in runs for tag in run.tags).most_common(MOST_COLUMNS)],
             "series": [_series_column(series[key]) for key in charts[:MOST_COLUMNS]],
@@ -148,16 +152,32 @@ def _by_row(sort: str) -> Callable[[RunShape], Any]:
     return lambda row: next((one["estimate"]["value"] for one in row["latest"] if one["task"] == task), None)
 
 
-def _config_columns(runs: Sequence[RunInfo]) -> list[str]:
-    """Names of configuration values: those that differ first."""
+def _still(panel: Panel, runs: Sequence[RunInfo], pulses: dict[int, Pulse]) -> set[str]:
+    newest = [run.id for run in runs if pulses[run.id].num_points][:SAMPLE]
+    key = ("still", tuple((id, pulses[id].num_points) for id in newest))
+    found: set[str] = panel.kept.get(key, lambda: still_series(panel.store, newest))
+    return found
+
+
+def _config_columns(panel: Panel, runs: Sequence[RunInfo]) -> _ConfigColumns:
+    """Found once for the same runs: a thousand configurations take a tenth of a second."""
+    key = ("config columns", tuple((run.id, run.attempts) for run in runs))
+    found: _ConfigColumns = panel.kept.get(key, lambda: _same_and_not(runs))
+    return found
+
+
+def _same_and_not(runs: Sequence[RunInfo]) -> _ConfigColumns:
+    """Keys whose values differ, and the values that all runs have; of a single run every key is a column."""
     values: dict[str, set[str]] = {}
     counts: Counter[str] = Counter()
     for run in runs:
         for key, value in flat(run.config).items():
             values.setdefault(key, set()).add(repr(value))
             counts[key] += 1
-    differs = {key: len(found) > 1 or counts[key] < len(runs) for key, found in values.items()}
-    return sorted(values, key=lambda key: not differs[key])[:MOST_COLUMNS]
+    differs = [key for key, found in values.items() if len(runs) < 2 or len(found) > 1 or counts[key] < len(runs)]
+    shared = flat(runs[0].config) if len(runs) > 1 else {}
+    same = {key: value for key, value in shared.items() if key not in set(differs)}
+    return {"config": differs[:MOST_COLUMNS], "same": dict(list(same.items())[:MOST_COLUMNS])}
 
 
 def _task_columns(rows: Sequence[RunShape]) -> list[TaskColumn]:

@@ -93,7 +93,8 @@ def answer(
 ) -> Answer:
     """The curves."""
     since = panel.token
-    chosen, left_out = panel.chosen(runs), list[str]()
+    left_out = list[str]()
+    panel.require(runs)
     if "*" in keys:
         every = in_order([one.key for one in panel.store.series_counts(runs)])
         keys = every[:MOST_KEYS]
@@ -110,7 +111,7 @@ def answer(
         buckets = max(10, room)
     found = panel.store.read_overviews(runs, keys, low, high, buckets)
     parts = _Parts(found, banded)
-    clocks = _clocks(panel, chosen, found, left_out) if walls else {}
+    clocks = _clocks(panel, panel.chosen(runs), found, left_out) if walls else {}
     return {
         "low": int(found.steps[0]) if len(found.steps) else None,
         "high": int(found.steps[-1]) + max(1, found.width) - 1 if len(found.steps) else None,
