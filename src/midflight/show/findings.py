@@ -20,6 +20,7 @@ _KINDS = {
     "reward_model": "reward model",
     "preference": "preference",
     "rl": "RL",
+    "unknown": "not known",
 }
 
 
