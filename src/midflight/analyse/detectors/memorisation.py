@@ -50,11 +50,11 @@ class Memorisation(Detector):
         loss = now.values["loss"]
         if loss - loss != 0 or loss == 0 or has_no_gradient(now):
             return None
-        if now.facts.algorithm == "pretrain":
+        epoch = now.past.get("epoch")
+        if now.facts.algorithm == "pretrain" and (epoch is None or epoch.last > 1):  # nothing is repeated before
             found = self._by_heart(now)
             if found is not None:
                 return found
-        epoch = now.past.get("epoch")
         if epoch is None or not epoch.count:
             return None
         if epoch.last >= self._epoch + 1:

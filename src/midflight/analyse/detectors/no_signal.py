@@ -66,9 +66,9 @@ class NoSignal(Detector):
             return float(spread == 0)
         if reward is None:
             return None
-        if reward < self._lowest:  # what stood so low before was not the least
+        if reward < self._lowest:  # all before stood higher
             self._lowest = reward
-            self._shares.clear()
+            self._shares = deque([0.0] * len(self._shares), maxlen=SHARE_OF[1])
         return float(reward == self._lowest)
 
     def _constant(self, now: Moment, reward: float, spread: float | None, share: float | None) -> Finding | None:
