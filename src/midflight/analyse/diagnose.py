@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from midflight import catalog
+from midflight.analyse.algorithm import guess_algorithm
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
 from midflight.analyse.importers import ImportedRun, import_details
 from midflight.analyse.names import canonical_name, canonical_names
@@ -205,34 +205,7 @@ def records_of(columns: Columns) -> Iterable[tuple[int, dict[str, float]]]:
     return sorted(records.items())
 
 
-def guess_algorithm(names: Mapping[str, str], first_loss: float = math.nan, formats: Iterable[str] = ()) -> Algorithm:
-    """What is trained how, from what is logged, where the loss begins, and who logged it.
-
-    A language model that knows nothing has a loss of ln(vocabulary), 8 and more; fine-tuning begins far below.
-
-    Args:
-        names: Canonical names that are logged, with their originals.
-        first_loss: The first training loss.
-        formats: Importers that read the log.
-    """
-    have = set(names)
-    families = set(map(_family, have))
-    if have & {"logps_chosen", "logps_rejected", "margins"} or names.get("loss") == "dpo_loss":
-        return "preference"
-    if "rewards/" in families or have & {"reward", "reward_std", "frac_reward_zero_std", "clip_ratio", "value_loss"}:
-        return "rl"
-    if have & {"importance_ratio", "version_lag"}:
-        return "rl"
-    trainers = _PRETRAINERS & set(formats)
-    return "pretrain" if trainers or first_loss > _LOSS_OF_KNOWING_NOTHING else "sft"
-
-
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)$")
-_LOSS_OF_KNOWING_NOTHING = 7.0
-_PRETRAINERS = frozenset(
-    {"llmc", "nanogpt", "modded_nanogpt", "nanochat", "megatron_console", "megatron_golden", "torchtitan_console",
-     "composer_console"}
-)  # fmt: skip
 
 
 def diagnose_log(log: ImportedRun, kinds: Sequence[str] | None = None) -> Diagnosis:
@@ -311,10 +284,10 @@ def facts_of_config(
     config: Mapping[str, Any], names: Mapping[str, str], columns: Columns, formats: Iterable[str] = ()
 ) -> Facts:
     """What a run's configuration tells of it; the keys are those of HF and TRL."""
-    losses = columns.get("loss", ((), ()))[1]
+    first = {name: values[0] for name, (_, values) in columns.items() if len(values)}
     judge, best_step = _best(config, columns)
     return Facts(
-        guess_algorithm(names, losses[0] if losses else math.nan, formats),
+        guess_algorithm(names, first, formats),
         _whole(config.get("max_steps")),
         _whole(config.get("max_completion_length")),
         names,

@@ -153,10 +153,12 @@ class LiveWatch:
         return watch
 
     def _look_again(self, watch: Watch) -> list[Finding]:
-        """A name, or the height of the first loss, may tell what is trained: then all is looked at anew."""
-        first = next((values["loss"] for _, values in self._opening if "loss" in values), None)
-        columns = {} if first is None else {"loss": ([0], [first])}
-        facts = facts_of_config(self._run.config, self._names, columns)
+        """A name, or where a series begins, may tell what is trained: then all is looked at anew."""
+        first: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
+        for step, values in self._opening:
+            for name in values.keys() - first.keys():
+                first[name] = [step], [values[name]]
+        facts = facts_of_config(self._run.config, self._names, first)
         if facts.algorithm == watch.facts.algorithm:
             return []
         self._watch = Watch(facts)

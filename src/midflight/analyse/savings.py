@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
+from midflight.analyse.algorithm import guess_algorithm
 from midflight.analyse.detectors.base import OPENING, Algorithm
-from midflight.analyse.diagnose import Watch, guess_algorithm, records_of
+from midflight.analyse.diagnose import Watch, records_of
 from midflight.analyse.history import History
 from midflight.analyse.learning_curve import CurvePoint
 from midflight.records import SEVERITIES, Finding, Severity
@@ -176,12 +177,14 @@ def _opening(history: History, records: Records) -> tuple[Algorithm, int | None]
     It shows at the first record with a loss or a reward, and at the 16th at the latest.
     """
     names: dict[str, str] = {}
+    first: dict[str, float] = {}
     for step, values in records[:OPENING]:
+        first = {**values, **first}
         names |= {name: history.facts.names.get(name, name) for name in values}
         if names.keys() & {"loss", "reward"}:
-            return guess_algorithm(names, values.get("loss", math.nan), history.formats), step
+            return guess_algorithm(names, first, history.formats), step
     known_at = records[OPENING - 1][0] if len(records) >= OPENING else None
-    return guess_algorithm(names, formats=history.formats), known_at
+    return guess_algorithm(names, first, history.formats), known_at
 
 
 def _compute(history: History, records: Records, stopped_at: int | None) -> tuple[Unit, float, float]:

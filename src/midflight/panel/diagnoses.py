@@ -122,7 +122,7 @@ def _shape(found: Diagnosis) -> DiagnosisShape:
     return {
         "status": "ready",
         "note": "",
-        "algorithm": found.algorithm,
+        "algorithm": None if found.algorithm == "unknown" else found.algorithm,
         "findings": _ordered(found.findings),
         "judged": list(found.judged),
         "lacking": list(found.lacking),

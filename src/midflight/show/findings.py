@@ -20,6 +20,7 @@ _KINDS = {
     "reward_model": "reward model",
     "preference": "preference",
     "rl": "RL",
+    "unknown": "not known",
 }
 
 
@@ -64,7 +65,10 @@ def _nothing(one: Diagnosis) -> str:
     if not one.num_records:
         return "nothing was logged that a detector reads"
     plural = "" if len(one.judged) == 1 else "s"
-    return f"nothing found by {len(one.judged)} detector{plural}" if one.judged else "too little data to say"
+    if not one.judged:
+        return "too little data to say"
+    lacking = f"; too little data for {len(one.lacking)}" if one.lacking else ""
+    return f"nothing found by {len(one.judged)} detector{plural}{lacking}"
 
 
 def _judges(one: Diagnosis) -> str:

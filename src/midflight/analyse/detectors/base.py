@@ -15,13 +15,14 @@ from typing import ClassVar, Literal, TypeAlias
 
 from midflight.records import Finding, Severity
 
-Algorithm: TypeAlias = Literal["pretrain", "sft", "reward_model", "preference", "rl"]
-"""What is trained how: `preference` is DPO, KTO, ORPO and their kin, `rl` is GRPO, PPO and theirs."""
+Algorithm: TypeAlias = Literal["pretrain", "sft", "reward_model", "preference", "rl", "unknown"]
+"""What is trained how: `preference` is DPO, KTO, ORPO and their kin, `rl` is GRPO, PPO and theirs; `unknown` is what
+logs a loss and no reward, and does not tell more."""
 
 Pick: TypeAlias = Callable[[Sequence[float]], float]
 """Makes one value of several."""
 
-SUPERVISED: frozenset[Algorithm] = frozenset({"pretrain", "sft", "reward_model", "preference"})
+SUPERVISED: frozenset[Algorithm] = frozenset({"pretrain", "sft", "reward_model", "preference", "unknown"})
 ANY: frozenset[Algorithm] = SUPERVISED | {"rl"}
 
 KEPT = 256
@@ -203,7 +204,7 @@ class Facts:
         best_step: Step of the checkpoint that the trainer calls its best; None = not known.
     """
 
-    algorithm: Algorithm = "sft"
+    algorithm: Algorithm = "unknown"
     planned_steps: int | None = None
     length_limit: int | None = None
     names: Mapping[str, str] = field(default_factory=dict)
@@ -341,6 +342,7 @@ class Chance:
         count = self._streak.hold(step, holds)
         if count == 0:
             self._seen, self._held = self._seen + before + 1, self._held + before
+            return False
         seen = self._seen + 4  # as if it had held in one of four before there was a record
         share = (self._held + 1) / seen
         return count >= max(self._at_least, at_least) and seen * share**count < RARE
@@ -352,6 +354,12 @@ def at_its_top(reward: Track | None, n: int) -> bool:
         return False
     width = reward.highest - reward.lowest
     return width > 0 and reward.highest - reward.median(n) <= TOP * width
+
+
+def has_no_gradient(now: Moment) -> bool:
+    """Whether the record's gradient is not finite: HF's Trainer then logs a loss of 0, or the mean of those before."""
+    norm = now.values.get("grad_norm", 0.0)
+    return norm - norm != 0
 
 
 def start_level(track: Track, pick: Pick = middle, n: int = 5) -> float:

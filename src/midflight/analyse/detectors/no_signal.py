@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -25,7 +27,8 @@ SHARE_OF = (10, 30)
 class NoSignal(Detector):
     """Constant reward without spread for five records, or four fifths of all groups without spread over thirty steps.
 
-    More records where such were frequent before; never for shares where the reward is at its top.
+    More records where such were frequent before; never for shares where the reward is at its top. Where groups are not
+    logged, a record without spread counts as one, and a mean reward at exactly its lowest as a warning.
     """
 
     severity: ClassVar[Severity] = "stop"
@@ -41,26 +44,45 @@ class NoSignal(Detector):
     def __init__(self) -> None:
         self._silent, self._same = Chance(IN_A_ROW), Streak()
         self._reward: float | None = None
+        self._shares: deque[float] = deque(maxlen=SHARE_OF[1])
+        self._lowest = math.inf
 
     def update(self, now: Moment) -> Finding | None:
         """Looks at spread and reward."""
-        return self._constant(now) or self._without_spread(now)
+        values = now.values
+        reward, spread, share = values.get("reward"), values.get("reward_std"), values.get("frac_reward_zero_std")
+        if share is None:
+            share = self._share(reward, spread)
+        if share is not None:
+            self._shares.append(share)
+        found = None
+        if reward is not None and reward - reward == 0:
+            found = self._constant(now, reward, spread, values.get("frac_reward_zero_std"))
+        return found or (self._without_spread(now) if share is not None and share >= SHARE else None)
 
-    def _constant(self, now: Moment) -> Finding | None:
-        reward = now.values.get("reward")
-        if reward is None or reward - reward != 0:
+    def _share(self, reward: float | None, spread: float | None) -> float | None:
+        """Share of groups without spread, all or none, where it is not logged."""
+        if spread is not None:
+            return float(spread == 0)
+        if reward is None:
             return None
+        if reward < self._lowest:  # all before stood higher
+            self._lowest = reward
+            self._shares = deque([0.0] * len(self._shares), maxlen=SHARE_OF[1])
+        return float(reward == self._lowest)
+
+    def _constant(self, now: Moment, reward: float, spread: float | None, share: float | None) -> Finding | None:
         same, self._reward = reward == self._reward, reward
-        spread = now.values.get("reward_std", now.values.get("frac_reward_zero_std"))
-        none = now.values.get("reward_std") == 0 or now.values.get("frac_reward_zero_std", 0.0) >= 1
+        known = spread is not None or share is not None
+        none = spread == 0 or (share is not None and share >= 1)
+        count = self._same.hold(now.step, same) + 1
+        rare = self._silent.hold(now.step, none if known else same)
+        if self.enough and not rare:
+            return None
         track = now.past["reward"]
         varied = track.highest > track.lowest
-        needed = (
-            WITHOUT_SPREAD_KNOWN if spread is None else SATURATED if varied and reward == track.highest else IN_A_ROW
-        )
+        needed = WITHOUT_SPREAD_KNOWN if not known else SATURATED if varied and reward == track.highest else IN_A_ROW
         self.enough = self.enough or track.count >= needed
-        count = self._same.hold(now.step, same) + 1
-        rare = self._silent.hold(now.step, same if spread is None else none)
         if not rare or count < needed or (none and self._silent.count < needed):
             return None
         text = f"reward {reward:.4g} to the digit, without spread, in {count} records in a row"
@@ -68,23 +90,27 @@ class NoSignal(Detector):
         return self.finding(now, self._silent.onset, metrics, text, reward=reward, records=count)
 
     def _without_spread(self, now: Moment) -> Finding | None:
-        track = now.past.get("frac_reward_zero_std")
-        reward = now.past.get("reward")
         records, steps = SHARE_OF
-        if "frac_reward_zero_std" not in now.values or track is None or track.count < records:
-            return None
         count = max(records, -(-steps // now.span))
-        if track.count < count:
+        if len(self._shares) < count:
             return None
         self.enough = True
-        shares = track.newest(count)
-        mean = sum(shares) / len(shares)
+        shares = list(self._shares)[-count:]
+        mean = sum(shares) / count
+        reward = now.past.get("reward")
         if mean < SHARE or at_its_top(reward, records):
             return None
         learned = reward is not None and reward.count > records and reward.median(records) > start_level(reward)
         if learned and mean < SHARE_LEARNED:
             return None
-        text = f"{mean:.0%} of the groups have no spread, over {count} records"
         first = next(index for index, share in enumerate(shares) if share >= SHARE)
-        onset = track.step_of_newest(count - first)
-        return self.finding(now, onset, ["frac_reward_zero_std"], text, share=mean)
+        name = next(name for name in reversed(self.needs) if name in now.values)
+        text = f"{mean:.0%} of the groups have no spread, over {count} records"
+        severity: Severity = self.severity
+        if name == "reward":
+            severity, text = (
+                "warn",
+                f"reward {now.values[name]:.4g}, the lowest there is, in {mean:.0%} of {count} records",
+            )
+        onset = now.past[name].step_of_newest(count - first)
+        return self.finding(now, onset, [name], text, severity, share=mean)

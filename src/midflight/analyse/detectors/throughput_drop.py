@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from midflight.analyse.detectors.base import Detector, Moment, Streak
+from midflight.analyse.detectors.base import SUPERVISED, Detector, Moment, Streak
 from midflight.records import Finding, Severity
 
 LEVEL = 10
@@ -22,7 +22,7 @@ class ThroughputDrop(Detector):
 
     severity: ClassVar[Severity] = "note"
     needs: ClassVar[Sequence[str]] = ("throughput",)
-    algorithms = frozenset({"pretrain", "sft", "reward_model", "preference"})  # in RL answers change their length
+    algorithms = SUPERVISED  # in RL answers change their length
     meaning = "A slow node, a hot accelerator, a data loader that cannot keep up, memory that is nearly full."
     advice = "Look at step times rank by rank, clocks and temperatures, the loader's queue, garbage collection."
     confirm = "Is one rank slower than the others, or all?"
