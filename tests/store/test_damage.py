@@ -14,6 +14,9 @@ from typer.testing import CliRunner
 from midflight.cli import app
 from midflight.engines import Fake
 from midflight.errors import StoreError
+from midflight.panel.answers.base import ask
+from midflight.panel.panel import Panel
+from midflight.panel.top.feed import Feed
 from midflight.pipeline import evaluate_checkpoint
 from midflight.records import Finding, Progress
 from midflight.run import Run
@@ -184,3 +187,15 @@ def test_a_broken_page_ends_one_look_and_not_the_others(whole):
     assert code == 1
     assert "SQLite: " in out
     assert "table evaluation, row " in out
+
+
+@pytest.mark.parametrize(("table", "column", "value"), [damage[:3] for damage in DAMAGE])
+def test_who_watches_a_store_sees_the_healthy_runs_of_it(damaged, table, column, value):
+    store = open_store(str(damaged(table, column, value)), create=False, read_only=True)
+    rows = {row["id"]: row for row in ask(Panel(store, background=False), "/api/runs")["runs"]}
+    assert rows[2]["name"] == "healthy"
+    assert (rows[2]["damage"], rows[2]["latest"][0]["estimate"]["n"]) == ("", 3)
+    look = Feed(lambda: store, background=False).look()
+    healthy = next(row for row in look.rows if row.info.id == 2)
+    assert (look.error, healthy.damage, len(healthy.found.tasks)) == ("", "", 1)
+    assert bool(rows[1]["damage"]) == (table in ("run", "finding") or (table, column) == ("evaluation", "report"))

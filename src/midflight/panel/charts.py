@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 import numpy as np
 from typing_extensions import TypedDict
 
 from midflight.analyse.names import CLOCKS, canonical_names
+from midflight.errors import StoreError
 from midflight.store import Head, Store
 
 _FIRST = ("loss", "reward")
@@ -57,8 +59,9 @@ def still_series(store: Store, runs: Sequence[int]) -> set[str]:
     by_key: dict[str, list[Head]] = {}
     sample = list(runs)[:SAMPLE]
     for run in sample:
-        for head in store.heads(run):
-            by_key.setdefault(head.key, []).append(head)
+        with suppress(StoreError):  # a damaged run speaks for none
+            for head in store.heads(run):
+                by_key.setdefault(head.key, []).append(head)
     still = {key for key, heads in by_key.items() if all(head.num_points == 1 for head in heads)}
     alike = [key for key, heads in by_key.items() if key not in still and len({head.value for head in heads}) == 1]
     if alike:

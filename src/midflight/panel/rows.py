@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from midflight.analyse.curves import Curve
 from midflight.analyse.variants import newest_of_each
+from midflight.errors import StoreError
 from midflight.panel.pace import Pace, pace_of, planned_steps
 from midflight.panel.panel import Panel
-from midflight.panel.plain import estimate, evenly, flat
-from midflight.panel.shapes import Latest, RunShape, Spark
-from midflight.panel.state import state_of
+from midflight.panel.plain import bounded, estimate, evenly, flat
+from midflight.panel.shapes import Counts, Latest, RunShape, Spark
+from midflight.panel.state import State, state_of
 from midflight.records import EvalReport
 from midflight.store import Pulse, RunInfo
 
@@ -46,11 +47,13 @@ def is_meant(run: RunInfo, search: str) -> bool:
 
 
 def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunShape:
-    evaluated = _evaluated(panel, run, pulse) if pulse.num_evaluations else {}
-    last_step = max((s for s in (pulse.last_step, evaluated.get("last_step")) if s is not None), default=None)
+    try:
+        read, damage = _read(panel, run, pulse), run.damage
+    except StoreError as error:  # of this run: it hides no other
+        read, damage = _Read({}, Pace(), "", None), error.message
+    evaluated, pace = read.evaluated, read.pace
+    last_step = _last_step(pulse, evaluated)
     state = state_of(panel.store, pulse)
-    pace = _pace(panel, run, pulse) if state == "running" else Pace(planned_steps=planned_steps(run))
-    ended_early = state == "finished" and (last_step or 0) < ENDED * (pace.planned_steps or 0)
     return {
         "id": run.id,
         "project": run.project,
@@ -64,12 +67,13 @@ def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunSh
         "tags": list(run.tags)[:MOST_TASKS],
         "config": flat(run.config),
         "git": {name: str(value)[:200] for name, value in list(run.git.items())[:10]},
+        "damage": bounded(damage)["text"],
         "lost_points": run.lost_points,
         "last_step": last_step,
         "planned_steps": pace.planned_steps,
         "seconds_left": pace.seconds_left,
-        "ended_early": ended_early,
-        "stopped_by": _stopped_by(panel, run) if ended_early and pulse.num_findings else "",
+        "ended_early": _ended_early(state, last_step, pace),
+        "stopped_by": read.stopped_by,
         "num_series": pulse.num_series,
         "num_points": pulse.num_points,
         "num_evaluations": pulse.num_evaluations,
@@ -78,8 +82,34 @@ def _row(panel: Panel, run: RunInfo, pulse: Pulse, spark: Spark | None) -> RunSh
         "evaluation_seconds": pulse.evaluation_seconds,
         "spark": evaluated.get("spark") or spark,
         "latest": evaluated.get("latest", []),
-        "findings": panel.diagnoses.counts(run, pulse),
+        "findings": read.findings,
     }
+
+
+class _Read(NamedTuple):
+    """What is read of a run for its row, beside its pulse."""
+
+    evaluated: dict[str, Any]
+    pace: Pace
+    stopped_by: str
+    findings: Counts | None
+
+
+def _read(panel: Panel, run: RunInfo, pulse: Pulse) -> _Read:
+    evaluated = _evaluated(panel, run, pulse) if pulse.num_evaluations else {}
+    state = state_of(panel.store, pulse)
+    pace = _pace(panel, run, pulse) if state == "running" else Pace(planned_steps=planned_steps(run))
+    ended_early = _ended_early(state, _last_step(pulse, evaluated), pace)
+    stopped_by = _stopped_by(panel, run) if ended_early and pulse.num_findings else ""
+    return _Read(evaluated, pace, stopped_by, panel.diagnoses.counts(run, pulse))
+
+
+def _last_step(pulse: Pulse, evaluated: Mapping[str, Any]) -> int | None:
+    return max((s for s in (pulse.last_step, evaluated.get("last_step")) if s is not None), default=None)
+
+
+def _ended_early(state: State, last_step: int | None, pace: Pace) -> bool:
+    return state == "finished" and (last_step or 0) < ENDED * (pace.planned_steps or 0)
 
 
 def _pace(panel: Panel, run: RunInfo, pulse: Pulse) -> Pace:

@@ -103,7 +103,10 @@ class Latest(TypedDict):
 
 
 class RunShape(TypedDict):
-    """A row of the table of runs; `stopped_by` is the finding after which one ended early, if there is one."""
+    """A row of the table of runs.
+
+    `stopped_by` is the finding after which one ended early, `damage` what of it cannot be read; empty if there is none.
+    """
 
     id: int
     project: str
@@ -117,6 +120,7 @@ class RunShape(TypedDict):
     tags: list[str]
     config: dict[str, Json]
     git: dict[str, str]
+    damage: str
     lost_points: int
     last_step: int | None
     planned_steps: int | None

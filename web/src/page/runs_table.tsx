@@ -9,6 +9,7 @@ import type { Run } from "../data/answers";
 import { report } from "../data/request";
 import { href, put, value } from "../state/place";
 import { t } from "../state/settings";
+import { oneLine } from "../words/hostile";
 import { count, duration, percent, plain } from "../words/numbers";
 import { Direction, FindingCounts, StateMark } from "../part/state";
 import { Sparkline } from "../part/sparkline";
@@ -163,6 +164,12 @@ function Row({ run, columns, style, hidden, at, onToggle, onFocus }: RowProps) {
         <a href={href(`/run/${run.id}`)}>
           <Name text={run.name} most={36} />
         </a>
+        {run.damage && (
+          <span class="warn" title={oneLine(run.damage, 400)}>
+            {" "}
+            {t("run.damaged")}
+          </span>
+        )}
       </th>
       {columns.map((column) => (
         <td key={column.id} class={column.number ? "number" : ""}>

@@ -12,6 +12,7 @@ export const projectWords = {
   "project.same": ["the same in all {n} runs:", "{n} 个运行中都相同："],
   "project.same.more": ["and {n} more", "另有 {n} 项"],
   "run.cost": ["eval. cost", "评测开销"],
+  "run.damaged": ["damaged", "已损坏"],
   "run.findings": ["findings", "问题"],
   "run.left": ["{time} left", "还需 {time}"],
   "run.spark": ["course", "走势"],

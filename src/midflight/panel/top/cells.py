@@ -91,6 +91,8 @@ def _name(row: Row, now: float, width: int) -> Text:
 
 def state_text(row: Row, now: float) -> Text:
     """A run's state in a sign and a word; since when nothing was heard of it, where that means something."""
+    if row.damage:
+        return Text("✗ damaged", "red")
     sign, style = STATES[row.state]
     silent = now - row.pulse.heartbeat
     if row.state == "running" and silent > SILENT_S:

@@ -88,7 +88,7 @@ class Feed:
         self._seen = -1
         self._infos: dict[int, RunInfo] = {}
         self._signs: dict[int, Hashable] = {}
-        self._found: dict[int, tuple[Hashable, Found]] = {}
+        self._found: dict[int, tuple[Hashable, Found | None, str]] = {}
         self._diagnosed: set[int] = set()
         self._detail: tuple[Hashable, Detail] | None = None
 
@@ -141,15 +141,15 @@ class Feed:
         filled, waiting = [], 0
         given_up = time.monotonic() + BUDGET_S if self._background else math.inf
         for row in rows[: self._most_runs]:
-            key, (known, found) = _key(row), self._found.get(row.info.id, (None, None))
+            key, (known, found, damage) = _key(row), self._found.get(row.info.id, (None, None, ""))
             if known != key or row.info.id in self._diagnosed:
                 if time.monotonic() < given_up:
                     self._diagnosed.discard(row.info.id)
-                    found = found_of(panel, row.info, row.pulse)
-                    self._found[row.info.id] = key, found
+                    found, damage = _readable(panel, row)
+                    self._found[row.info.id] = key, found, damage
                 else:
                     waiting += 1
-            filled.append(replace(row, found=found))
+            filled.append(replace(row, found=found, damage=damage))
         return filled + rows[len(filled) :], waiting
 
     def _read_detail(self, panel: Panel, rows: list[Row]) -> Detail | None:
@@ -161,6 +161,15 @@ class Feed:
             answer = run_answer.answer(panel, id=row.info.id, reference="start", metric="", level=LEVEL)
             self._detail = key, Detail(answer, drawn_of(panel.store, answer))
         return self._detail[1]
+
+
+def _readable(panel: Panel, row: Row) -> tuple[Found | None, str]:
+    """What is read of a run, or what of it is damaged: it hides no other run."""
+    try:
+        return found_of(panel, row.info, row.pulse), ""
+    except StoreError as error:
+        panel.store.data_version()  # one that cannot be read at all is another matter: that is raised
+        return None, error.message
 
 
 def _key(row: Row) -> tuple[Any, ...]:

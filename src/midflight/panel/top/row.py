@@ -91,12 +91,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A run; `found` is None until there was time to read it."""
+    """A run; `found` is None until there was time to read it, and where it cannot be read: `damage` says why."""
 
     info: RunInfo
     pulse: Pulse
     state: State
     found: Found | None = None
+    damage: str = ""
 
 
 def found_of(panel: Panel, info: RunInfo, pulse: Pulse) -> Found:

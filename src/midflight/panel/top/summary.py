@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from midflight.errors import shorten
+from midflight.errors import one_line, shorten
 from midflight.panel.shapes import DiagnosisShape, FindingShape
 from midflight.panel.top.cells import (
     SEVERITIES,
@@ -57,7 +57,7 @@ def summary(row: Row, now: float, width: int) -> Group:
     """What stands below the table of the run at its cursor."""
     found, parts = row.found, list[RenderableType]([headline(row, now)])
     if found is None:
-        return Group(*parts, Text("reading …", "dim"))
+        return Group(*parts, Text(one_line(row.damage), "red") if row.damage else Text("reading …", "dim"))
     if found.tasks:
         parts.append(tasks_table(found.tasks[:MOST_TASKS], width))
         if len(found.tasks) > MOST_TASKS:
