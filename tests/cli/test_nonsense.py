@@ -50,6 +50,7 @@ WORDS = {
     "store check": [],
     "store compact": [],
     "sweep": ["a", "b", "-m", "loss"],
+    "top": ["--once"],
     "trend": ["a"],
     "watch": ["checkpoints", "-t", "sums.toml", "--once", "--interval", "0.01"],
 }
@@ -59,7 +60,7 @@ WRITES = {"act", "eval", "import", "watch"}
 NEEDS_NO_STORE = {"catalog", "schema"}
 
 NONSENSE = [
-    "", "nope", "/nope/x", "nan", "inf", "-inf", "-1", "1e999", "9" * 400, "x" * 5000, "\udc80", "ünï☃", "a\nb", "a@",
+    "", "nope", "/dev/null/x", "nan", "inf", "-inf", "-1", "1e999", "9" * 400, "x" * 5000, "\udc80", "ünï☃", "a\nb", "a@",
     "@", "a@99", "[", "(", "(.*", "=", "a=b", "step=", "..", "~nobody/x", "%s{0}",
 ]  # fmt: skip
 
