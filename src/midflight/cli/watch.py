@@ -38,13 +38,9 @@ def watch(
     ],
     limit: Annotated[int | None, typer.Option("--limit", "-n", help="Items of each task at most.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling and bootstrap.")] = 0,
-    then: Annotated[
-        Path | None,
-        path_option("--then", help="Workflow that is carried out with each evaluated checkpoint."),
-    ] = None,
+    then: Annotated[Path | None, path_option("--then", help="Workflow to carry out with each checkpoint.")] = None,
     stop_file: Annotated[
-        Path | None,
-        path_option("--stop-file", help="File that is written once training should end, with the reason."),
+        Path | None, path_option("--stop-file", help="File to write once training should end.")
     ] = None,
     store: StoreOption = None,
     run: Annotated[
