@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,7 @@ def folder(tmp_path_factory) -> Path:
                 evaluate_checkpoint(task, engine, run=run, progress=Progress(step))
             losses = 3 * np.exp(-steps / 50)
             store.append_points(run.id, 1, [Block(("loss",), steps, 1.7e9 + steps / workers, losses[None])])
+    store.backup(folder / "written.db")
     store.close()
     return folder
 
@@ -96,6 +98,8 @@ def call(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
 
     def call(*words: str) -> tuple[int, str, str]:
+        if words and words[0] in WRITES and "--store" not in words:
+            words = (*words, "--store", "written.db")  # the other one is as all tests know it
         monkeypatch.setattr(sys, "argv", ["midflight", *words])
         with pytest.raises(SystemExit) as ended:
             midflight.cli.main()
@@ -237,7 +241,8 @@ def test_help_is_shown_as_it_is(call):
 
 
 def start(folder: Path, *words: str, **options) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "midflight", *words], cwd=folder, stderr=subprocess.PIPE, **options)
+    command = [sys.executable, "-m", "midflight", *words]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, **options)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +277,9 @@ def test_ctrl_c_is_a_line_and_130(folder):
     with start(folder, *words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"}) as process:
         assert b"watching checkpoints" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        timer = threading.Timer(60, process.kill)
+        timer.start()
+        _, err = process.communicate()
+        timer.cancel()
     assert process.returncode == 130
     assert err == b"midflight: stopped; the same command goes on where it stopped\n"

@@ -174,7 +174,7 @@ def test_real_healthy_runs_are_stopped_for_nothing_but_what_engineers_argue_abou
         (("sweep", "--project", "p", "--pick", "first"), "--pick"),
         (("sweep", "--project", "p", "--metric", "accuracy"), "loss"),
         (("sweep", "--project", "p", "--eta", "1"), "eta; got 1.0"),
-        (("sweep", "--project", "none"), "none given"),
+        (("sweep", "--project", "none"), "no project 'none'"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(runs, arguments, said, monkeypatch, capsys):
