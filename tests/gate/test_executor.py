@@ -71,7 +71,8 @@ class TestTries:
         assert trail == ["begun", "started", "failed", "started", "failed", "started", "done", "done"]
 
     def test_then_it_fails_with_the_reason(self):
-        workflow(command("x", "print('so'); raise SystemExit('no route to host')", retries=1))
+        late = "import sys; sys.stdout.write('so'); sys.stderr.write('no route to host\\n'); sys.exit(1)"
+        workflow(command("x", late, retries=1))
         execution = executor().run(None, verdict())
         assert (execution.status, execution.steps[0].attempts) == ("failed", 2)
         assert execution.reason.startswith("step 'x' failed: ")

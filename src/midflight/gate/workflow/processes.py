@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from midflight.errors import StepError
 from midflight.signals import before_termination
@@ -30,16 +31,22 @@ class Finished:
 
     Attributes:
         code: Its exit code; negative = the signal that ended it.
-        output: The end of what it wrote to standard output and standard error.
+        output: The end of what it wrote to standard output and standard error, in the order in which it came.
+        errors: The end of what it wrote to standard error.
     """
 
     code: int
     output: str
+    errors: str = ""
 
     @property
     def last_line(self) -> str:
-        """The last line that is not empty, which mostly says why."""
-        return next((line.strip() for line in reversed(self.output.splitlines()) if line.strip()), "")
+        """What mostly says why: the last line of standard error, or of all where there is none.
+
+        Many programs, Python's among them, write what is left of standard output behind their last words.
+        """
+        lines = (line.strip() for text in (self.errors, self.output) for line in reversed(text.splitlines()))
+        return next(filter(None, lines), "")
 
     def failure(self, what: str) -> StepError:
         """The error for a program that failed."""
@@ -71,7 +78,7 @@ def run_program(
                 words,
                 stdin=given,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.PIPE,
                 cwd=folder,
                 env={**os.environ, **environment},
                 start_new_session=True,
@@ -79,20 +86,20 @@ def run_program(
     except (OSError, ValueError) as error:  # a ValueError is a null byte in an argument
         raise StepError(f"{words[0]}: cannot be run: {error}") from None
     _groups.add(process.pid)
-    reader = _Tail(process)
+    reader = _Reader(process)
     try:
         code = process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         _end(process)
         late = StepError(f"{words[0]}: took more than {timeout_s:g} s and was killed")
-        late.output = reader.text()
+        late.output = reader.output()
         raise late from None
     except BaseException:
         _end(process)
         raise
     finally:
         _groups.discard(process.pid)
-    return Finished(code, reader.text())
+    return Finished(code, reader.output(), reader.errors())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -114,25 +121,54 @@ def _kill_groups() -> None:
         _signal(group, signal.SIGKILL)
 
 
-class _Tail:
-    """Keeps the end of what a process writes; reads on, so that it never waits for us."""
+class _Reader:
+    """Reads what a process writes, so that it never waits for us, and keeps the end of it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process, self._kept, self._cut = process, b"", False
-        self._thread = threading.Thread(target=self._read, name="midflight-output", daemon=True)
-        self._thread.start()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._all, self._errors, self._lock = _Tail(), _Tail(), threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._read, args=pipe, name="midflight-output", daemon=True)
+            for pipe in ((process.stdout, [self._all]), (process.stderr, [self._all, self._errors]))
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    def _read(self) -> None:
-        pipe = self._process.stdout
-        assert pipe is not None
+    def _read(self, pipe: IO[bytes], tails: list[_Tail]) -> None:
         with pipe:
             while data := os.read(pipe.fileno(), OUTPUT_BYTES):
-                kept = self._kept + data
-                self._cut = self._cut or len(kept) > OUTPUT_BYTES
-                self._kept = kept[-OUTPUT_BYTES:]
+                with self._lock:
+                    for tail in tails:
+                        tail.add(data)
+
+    def _text(self, tail: _Tail) -> str:
+        while self._threads:
+            self._threads.pop().join(0.5)  # what it left running in the background may hold the pipe open
+        with self._lock:
+            return tail.text()
+
+    def output(self) -> str:
+        """The end of all that it wrote."""
+        return self._text(self._all)
+
+    def errors(self) -> str:
+        """The end of what it wrote to standard error."""
+        return self._text(self._errors)
+
+
+class _Tail:
+    """The end of a text."""
+
+    def __init__(self) -> None:
+        self._kept, self._cut = b"", False
+
+    def add(self, data: bytes) -> None:
+        kept = self._kept + data
+        self._cut = self._cut or len(kept) > OUTPUT_BYTES
+        self._kept = kept[-OUTPUT_BYTES:]
 
     def text(self) -> str:
-        self._thread.join(1.0)  # what it left running in the background may hold the pipe open
         # half of a line may be half of a secret
         kept = re.split(rb"[\r\n]", self._kept, maxsplit=1)[-1] if self._cut else self._kept
         return kept.decode("utf-8", "replace")
