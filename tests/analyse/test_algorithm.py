@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from midflight.analyse.algorithm import guess_algorithm
-from midflight.analyse.diagnose import diagnose_log
+from midflight.analyse.algorithm import guess_algorithm, named_algorithm
+from midflight.analyse.diagnose import diagnose_log, facts_of_config
 from midflight.analyse.importers import read_any
 from midflight.analyse.names import canonical_names
 
@@ -95,3 +95,19 @@ def test_a_log_that_does_not_tell_is_judged_by_what_holds_everywhere(tmp_path):
     (run,) = read_any(path)
     found = diagnose_log(run)
     assert (found.algorithm, [one.kind for one in found.findings]) == ("unknown", ["nonfinite"])
+
+
+@pytest.mark.parametrize(
+    ("config", "algorithm"),
+    [
+        ({"algorithm": "GRPO", "lr": 1e-5}, "rl"),
+        ({"algorithm": {"adv_estimator": "gae", "kl_ctrl": {"kl_coef": 0.1}}}, "rl"),
+        ({"trainer.stage": "dpo"}, "preference"),
+        ({"stage": "rm"}, "reward_model"),
+        ({"training_stage": "pre-training"}, "pretrain"),
+        ({"stage": 3, "algorithm": ["sft"], "algo": "adamw"}, None),
+    ],
+)
+def test_a_configuration_that_names_it_is_believed(config, algorithm):
+    assert named_algorithm(config) == algorithm
+    assert facts_of_config(config, {"loss": "loss"}, {"loss": ([1], [0.4])}).algorithm == (algorithm or "unknown")

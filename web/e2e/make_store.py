@@ -83,7 +83,14 @@ def train(store: str, name: str, seed: int) -> None:
 def fail(store: str) -> None:
     """A run with a spike, values that are no numbers, and an entropy that collapses."""
     chance = random.Random(7)
-    run = Run("sums", "unlucky <b>", config={"lr": 3e-4, "model": "tiny"}, tags=["<i>tag"], store=store, resume="never")
+    run = Run(
+        "sums",
+        "unlucky <b>",
+        config={"lr": 3e-4, "model": "tiny", "algorithm": "sft"},
+        tags=["<i>tag"],
+        store=store,
+        resume="never",
+    )
     for step in range(1, 801):
         run.log(
             step,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from midflight.analyse.detectors.base import Algorithm
 
@@ -42,6 +44,35 @@ _PAIR = (math.log(2), 0.02)
 """First loss of what tells two from each other, a ranking or a classifier of two classes, and how near it comes."""
 _SAME_AS_REFERENCE = 0.05
 """An implicit reward of preference training is 0 at the start; a reward model's scores are anywhere."""
+
+
+_NAMING = frozenset({"algorithm", "algo", "stage", "training_stage", "adv_estimator"})
+"""Keys of a configuration, or the last part of one, that name it: LLaMA-Factory's `stage`, verl's `adv_estimator`."""
+_NAMED: Mapping[str, Algorithm] = {
+    **dict.fromkeys(("pretrain", "pretraining", "pt"), "pretrain"),
+    **dict.fromkeys(("sft", "finetune", "finetuning"), "sft"),
+    **dict.fromkeys(("rm", "reward", "rewardmodel"), "reward_model"),
+    **dict.fromkeys(("dpo", "ipo", "kto", "orpo", "simpo", "cpo"), "preference"),
+    **dict.fromkeys(("rl", "grpo", "ppo", "gae", "rloo", "reinforce", "dapo", "gspo", "drgrpo"), "rl"),
+}
+"""What such a key may say, without case, blanks, hyphens and underscores."""
+
+
+def named_algorithm(config: Mapping[str, Any]) -> Algorithm | None:
+    """What a configuration says is trained how; None if it does not.
+
+    >>> named_algorithm({"algorithm": {"adv_estimator": "grpo"}}), named_algorithm({"stage": "2"})
+    ('rl', None)
+    """
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            found = named_algorithm(value)
+        else:
+            is_name = key.rpartition(".")[2].lower() in _NAMING and isinstance(value, str)
+            found = _NAMED.get(re.sub(r"[\s_-]", "", value.lower())) if is_name else None
+        if found is not None:
+            return found
+    return None
 
 
 def guess_algorithm(

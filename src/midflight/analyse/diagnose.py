@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from midflight import catalog
-from midflight.analyse.algorithm import guess_algorithm
+from midflight.analyse.algorithm import guess_algorithm, named_algorithm
 from midflight.analyse.detectors.base import Algorithm, Detector, Facts, Moment, Track
 from midflight.analyse.importers import ImportedRun, import_details
 from midflight.analyse.names import canonical_name, canonical_names
@@ -287,7 +287,7 @@ def facts_of_config(
     first = {name: values[0] for name, (_, values) in columns.items() if len(values)}
     judge, best_step = _best(config, columns)
     return Facts(
-        guess_algorithm(names, first, formats),
+        named_algorithm(config) or guess_algorithm(names, first, formats),
         _whole(config.get("max_steps")),
         _whole(config.get("max_completion_length")),
         names,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from midflight.analyse.algorithm import named_algorithm
 from midflight.analyse.curves import curves_of
-from midflight.analyse.detectors.base import Facts
+from midflight.analyse.detectors.base import Algorithm, Facts
 from midflight.analyse.diagnose import Columns, columns_of, columns_of_log, facts_of_log, facts_of_run
 from midflight.analyse.evidence import find_run, is_there
 from midflight.analyse.importers import ImportedRun, import_details, read_any
@@ -47,6 +48,7 @@ class History:
         columns: Its series, by canonical name.
         facts: What is known of it beside them.
         formats: Importers that read the log.
+        named: What its configuration says is trained how; None if it does not.
         curve: What it is judged by; None if it has nothing of the kind.
         clock: When it was written; None if that is not known, or does not tell how long training took.
         status: What the store says of it; empty for a log.
@@ -56,6 +58,7 @@ class History:
     columns: Columns
     facts: Facts
     formats: Sequence[str] = ()
+    named: Algorithm | None = None
     curve: LearningCurve | None = None
     clock: Clock | None = None
     status: str = ""
@@ -92,6 +95,7 @@ def history_of_run(store: Store, run: RunInfo) -> History:
         columns=columns,
         facts=facts_of_run(run, names, columns),
         formats=import_details(run).get("formats", ()),
+        named=named_algorithm(run.config),
         curve=_most_measured(held_out) or curve_of(columns),
         clock=_clock_of_run(store, run, list(names.values())),
         status=run.status,
@@ -106,6 +110,7 @@ def history_of_log(log: ImportedRun) -> History:
         columns=columns,
         facts=facts_of_log(log, columns),
         formats=log.formats,
+        named=named_algorithm(log.config),
         curve=curve_of(columns),
         clock=_clock_of_log(log),
     )

@@ -182,9 +182,9 @@ def _opening(history: History, records: Records) -> tuple[Algorithm, int | None]
         first = {**values, **first}
         names |= {name: history.facts.names.get(name, name) for name in values}
         if names.keys() & {"loss", "reward"}:
-            return guess_algorithm(names, first, history.formats), step
+            return history.named or guess_algorithm(names, first, history.formats), step
     known_at = records[OPENING - 1][0] if len(records) >= OPENING else None
-    return guess_algorithm(names, first, history.formats), known_at
+    return history.named or guess_algorithm(names, first, history.formats), known_at
 
 
 def _compute(history: History, records: Records, stopped_at: int | None) -> tuple[Unit, float, float]:
