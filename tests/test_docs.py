@@ -110,8 +110,11 @@ def test_examples_run(name, tmp_path):
 
 
 def test_nothing_of_one_machine_is_named():
+    """Neither where this checkout is, nor whose machine it is on."""
+    named = [f"{folder}/" for folder in (ROOT.parent, Path.home()) if folder != folder.parent]
     for path in [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), ROOT / "Makefile"]:
-        assert "/work/" not in path.read_text(encoding="utf-8").replace('"/work/"', ""), path
+        text = path.read_text(encoding="utf-8")
+        assert not [folder for folder in named if folder in text], path
 
 
 def test_the_version_is_the_same_everywhere():

@@ -221,7 +221,7 @@ def test_no_file_is_long():
 
     for path in Path(midflight.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        assert text.count("\n") <= 430, path
+        assert text.count("\n") <= 400, path
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert node.end_lineno - node.lineno <= 60, (path, node.name)
+                assert node.end_lineno - node.lineno < 60, (path, node.name)

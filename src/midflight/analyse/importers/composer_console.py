@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from midflight.analyse.importers._numbers import NUMBER, stamp
+from midflight.analyse.importers._open_record import OpenRecord
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
@@ -18,29 +19,24 @@ class ComposerConsole(LineImporter):
     label = "Composer console"
 
     def __init__(self) -> None:
-        self._step: int | None = None
-        self._planned: int | None = None
-        self._wall: float | None = None
-        self._values: dict[str, float] = {}
+        self._record = OpenRecord()
 
     def line(self, text: str, records: Records) -> bool:
         """Reads one line."""
         if "batch=" in text and (found := _HEAD.search(text)) is not None:
-            self.end(records)
+            wall = stamp(text[: found.start()])
             if found[1] is not None and "Eval" not in found[0]:
-                self._step, self._planned = int(found[1]), int(found[2])
-            self._wall = stamp(text[: found.start()])
+                self._record.open(records, int(found[1]), int(found[2]), wall)
+            elif self._record.step is not None:  # an evaluation, of the step that was trained last
+                self._record.open(records, self._record.step, self._record.planned, wall)
             return True
         found = _VALUE.match(text)
-        if found is None or self._step is None:
+        if found is None or self._record.step is None:
             return False
         name = found[2] if found[1] == "Train" else f"eval/{found[2]}"
-        self._values[name] = float(found[3].replace(",", ""))
+        self._record.values[name] = float(found[3].replace(",", ""))
         return True
 
     def end(self, records: Records) -> None:
         """Adds the record that is open."""
-        if self._values and self._step is not None:
-            records.add(self._step, self._values, self._wall)
-            records.planned = self._planned
-        self._values = {}
+        self._record.close(records)

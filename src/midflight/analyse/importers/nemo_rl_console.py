@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from midflight.analyse.importers._numbers import NUMBER
+from midflight.analyse.importers._open_record import OpenRecord
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
@@ -23,23 +24,20 @@ class NemoRLConsole(LineImporter):
     label = "NeMo-RL console"
 
     def __init__(self) -> None:
-        self._step: int | None = None
-        self._planned: int | None = None
+        self._record = OpenRecord()
         self._headed = False
         self._section = ""
-        self._values: dict[str, float] = {}
 
     def line(self, text: str, records: Records) -> bool:
         """Reads one line."""
         if "===" in text and (found := _HEAD.search(text)) is not None:
-            self.end(records)
-            self._step, self._planned, self._headed = int(found[1]), int(found[2]), True
+            self._record.open(records, int(found[1]), int(found[2]))
+            self._headed = True
             return True
         if (section := _SECTION.search(text)) is not None:
             self._section = section[1]
             if section[1] == _TRAINED and not self._headed:
-                self.end(records)
-                self._step = (self._step or 0) + 1
+                self._record.open(records, (self._record.step or 0) + 1, None)
                 records.note("steps: the number of the record; the log names none")
             return True
         if not self._section or ("•" not in text and "- " not in text):
@@ -48,12 +46,9 @@ class NemoRLConsole(LineImporter):
         if found is None:
             return False
         prefix = "validation/" if self._section.startswith("Validation") else ""
-        self._values[f"{prefix}{found[1]}"] = float(found[2].replace(",", ""))
+        self._record.values[f"{prefix}{found[1]}"] = float(found[2].replace(",", ""))
         return True
 
     def end(self, records: Records) -> None:
         """Adds the record that is open."""
-        if self._values:
-            records.add(self._step, self._values)
-            records.planned = self._planned
-        self._values = {}
+        self._record.close(records)

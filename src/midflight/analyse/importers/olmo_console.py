@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from midflight.analyse.importers._numbers import NUMBER, SCALE, scaled, stamp
+from midflight.analyse.importers._open_record import OpenRecord
 from midflight.analyse.importers._records import Records
 from midflight.analyse.importers.base import LineImporter
 
@@ -19,33 +20,28 @@ class OLMoConsole(LineImporter):
     label = "OLMo console"
 
     def __init__(self) -> None:
-        self._step: int | None = None
-        self._planned: int | None = None
-        self._wall: float | None = None
-        self._values: dict[str, float] = {}
+        self._record = OpenRecord()
+        self._epoch: float | None = None
 
     def line(self, text: str, records: Records) -> bool:
         """Reads one line."""
         if "[step=" in text and (found := _HEAD.search(text)) is not None:
-            self.end(records)
-            self._step, self._planned = (int(part.replace(",", "")) for part in (found[1], found[2]))
-            self._wall = stamp(text[: found.start()])
-            if found[3] is not None:
-                self._values["epoch"] = float(found[3])
+            step, planned = (int(part.replace(",", "")) for part in (found[1], found[2]))
+            self._record.open(records, step, planned, stamp(text[: found.start()]))
+            self._epoch = None if found[3] is None else float(found[3])
             return True
-        if self._step is None or "=" not in text or not text[0].isspace():
+        if self._record.step is None or "=" not in text or not text[0].isspace():
             return False
         found = _VALUE.match(text)
         if found is None:
             if _TEXT.match(text):
                 records.source.skip("texts among the values", text)
             return False
-        self._values[found[1]] = scaled(found[2], found[3] or "")
+        self._record.values[found[1]] = scaled(found[2], found[3] or "")
+        if self._epoch is not None:
+            self._record.values["epoch"] = self._epoch
         return True
 
     def end(self, records: Records) -> None:
         """Adds the record that is open."""
-        if self._step is not None and self._values.keys() - {"epoch"}:
-            records.add(self._step, self._values, self._wall)
-            records.planned = self._planned
-        self._values = {}
+        self._record.close(records)

@@ -10,11 +10,16 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from midflight.errors import ConfigError, missing_extra
 from midflight.panel.panel import Panel
 from midflight.panel.watcher import Watcher
 from midflight.store import Store
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
 
 STATIC = Path(__file__).parent.parent / "static"
 MOST_CONNECTIONS = 256
@@ -84,7 +89,20 @@ def serve(
     panel = Panel(store, allow_write=allow_write, login=bool(token), changes=watcher)
     panel.diagnoses.on_made = lambda run: watcher.note(run, "findings")
     app = make_app(panel, watcher, Guard(host, token, time.monotonic, [name.lower() for name in names]), static)
-    config = uvicorn.Config(
+    watcher.start()
+    try:
+        tell(Address(f"http://{_shown(host)}:{listener.getsockname()[1]}/", token))
+        with contextlib.suppress(KeyboardInterrupt):  # which is how it is ended
+            uvicorn.Server(_config(app)).run(sockets=[listener])
+    finally:
+        watcher.stop()
+        listener.close()
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    import uvicorn
+
+    return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
@@ -95,14 +113,6 @@ def serve(
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=STOP_S,
     )
-    watcher.start()
-    try:
-        tell(Address(f"http://{_shown(host)}:{listener.getsockname()[1]}/", token))
-        with contextlib.suppress(KeyboardInterrupt):  # which is how it is ended
-            uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        watcher.stop()
-        listener.close()
 
 
 def _keep_memory_small() -> None:
